@@ -1,0 +1,58 @@
+//! [`Memory`]: everything a door can ask for. A door calls one method of it per request.
+
+use std::fmt;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use skymem_core::{Embedder, Layer};
+use sqlx::PgPool;
+
+use crate::clock::Clock;
+use crate::settings::EngineSettings;
+
+/// A memory server without doors. Cheap to clone: all clones are one.
+#[derive(Clone)]
+pub struct Memory {
+    pub(crate) inner: Arc<Inner>,
+}
+
+/// What a [`Memory`] is made of.
+pub struct Parts {
+    /// The database, with every schema up to date.
+    pub db: PgPool,
+    /// Embeds questions. The layers were opened with the same one.
+    pub embedder: Arc<dyn Embedder>,
+    /// The layers, in the order in which the assistant should read their sections.
+    pub layers: Vec<Arc<dyn Layer>>,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// `[engine]` of the configuration.
+    pub settings: EngineSettings,
+}
+
+pub(crate) struct Inner {
+    pub(crate) db: PgPool,
+    pub(crate) embedder: Arc<dyn Embedder>,
+    pub(crate) layers: Vec<Arc<dyn Layer>>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) settings: EngineSettings,
+}
+
+impl Memory {
+    /// A memory made of `parts`. Nothing runs in the background until [`Memory::start`].
+    #[must_use]
+    pub fn new(parts: Parts) -> Self {
+        let Parts { db, embedder, layers, clock, settings } = parts;
+        Self { inner: Arc::new(Inner { db, embedder, layers, clock, settings }) }
+    }
+
+    pub(crate) fn now(&self) -> DateTime<Utc> {
+        self.inner.clock.now()
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memory").field("layers", &self.inner.layers.len()).finish_non_exhaustive()
+    }
+}
