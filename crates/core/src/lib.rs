@@ -1,1 +1,23 @@
-//! Placeholder.
+//! The words and the contracts of skymem. No I/O, no clock.
+//!
+//! Start at [`layer::Layer`]: one way of remembering. It learns from [`conversation::Exchange`]s and answers a
+//! [`query::Query`] with [`recall::Recall`]s, which the engine packs into a [`context::ContextPack`].
+
+pub mod context;
+pub mod conversation;
+pub mod files;
+pub mod layer;
+pub mod models;
+pub mod query;
+pub mod recall;
+pub mod tokens;
+
+pub use context::{ContextPack, Gap, GapReason, Section, Spent};
+pub use conversation::{
+    Collection, Exchange, ExchangeId, ExchangeKind, Role, Seq, SessionId, Source, Turn, User, UserId, UserName,
+};
+pub use layer::{Host, Layer, LayerError, LayerName, LayerStats, Plugin, Priority, Pruned};
+pub use models::{Embedder, EmbedderId, Embedding, ModelError, Purpose};
+pub use query::{Filter, Query, TimeRange, Unit};
+pub use recall::{Citation, Considered, Fate, Provenance, Recall, RecallId, Score};
+pub use tokens::{Tokens, estimate_tokens};

@@ -1,1 +1,360 @@
-//! Placeholder.
+//! The episodic layer: past exchanges, found by meaning and by words, faded by time.
+//!
+//! What is searched are *passages* (turns, or parts of long ones), what is recalled are exchanges, turns or segments.
+//! Reading order: [`EpisodesLayer::observe`] and `learn.rs` (how passages come to be), `search.rs` (how they are found
+//! and weighed), `fuse.rs`, `decay.rs`, `choose.rs` (the thinking), `sql.rs` (every statement).
+//!
+//! ```toml
+//! [layers.episodes]
+//! half_life_days = 30.0        # the age at which the fading part of a memory counts half; a collection may have its own
+//! decay_floor = 0.8            # the share of its relevance that never fades, 0 to 1
+//! near_equal = 0.2             # recalls within this share of the best score are near-equals: the newest comes first
+//! merge_below_tokens = 60      # consecutive exchanges that cost less than this together become one episode
+//! merge_most = 3               # at most this many
+//! split_above_tokens = 500     # an exchange that costs more is split, each part with its question
+//! part_tokens = 300            # the size of a part; a collection may have its own
+//! topic_threshold = 0.70       # nearness below which a new topic begins; higher means more topics
+//! user_words = 2.0             # weight of a person's words over an assistant's
+//! candidates = 300             # how many passages are weighed closely
+//! exact_up_to = 50000          # up to this many passages of a user every one is compared; above, an index is used
+//! ```
+
+mod calibrate;
+mod choose;
+mod decay;
+mod fuse;
+mod learn;
+mod search;
+mod split;
+mod sql;
+mod words;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use chrono_tz::Tz;
+use serde::Deserialize;
+use skymem_core::{
+    Considered, Embedder, Embedding, Exchange, ExchangeId, Host, Layer, LayerError, LayerName, LayerStats, ModelError,
+    Plugin, Pruned, Purpose, Query, Recall, RecallId, UserId,
+};
+use sqlx::PgPool;
+use tokio::sync::OnceCell;
+
+use crate::choose::PARTS_PER_TURN;
+use crate::decay::Decay;
+pub use crate::fuse::Weights;
+use crate::learn::{Background, Place, Shape};
+use crate::words::Language;
+
+const NAME: LayerName = LayerName::of("episodes");
+
+/// Opens the episodic layer.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct EpisodesPlugin;
+
+#[async_trait]
+impl Plugin for EpisodesPlugin {
+    fn name(&self) -> LayerName {
+        NAME
+    }
+
+    async fn open(&self, host: Host) -> Result<Arc<dyn Layer>, LayerError> {
+        let settings = Settings::of(host.config)?;
+        sqlx::migrate!("../../migrations/episodes").run(&host.db).await?;
+        if let Some(old) = sql::other_embedder(&host.db, &host.embedder.id().0).await? {
+            let new = host.embedder.id();
+            return Err(LayerError::OtherEmbedder(format!(
+                "this memory was embedded by {old}, the configuration says {new}: run `skymem reembed` to learn it \
+                 again, or set the embedder back to {old}"
+            )));
+        }
+        Ok(Arc::new(EpisodesLayer {
+            db: host.db,
+            embedder: host.embedder,
+            settings,
+            met: OnceCell::new(),
+            sizes: Mutex::default(),
+        }))
+    }
+}
+
+/// `[layers.episodes]`, as the head of this file describes it.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Settings {
+    half_life_days: f32,
+    decay_floor: f32,
+    near_equal: f32,
+    merge_below_tokens: usize,
+    merge_most: usize,
+    split_above_tokens: usize,
+    part_tokens: usize,
+    topic_threshold: f32,
+    user_words: f32,
+    candidates: usize,
+    exact_up_to: usize,
+    weights: Weights,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            half_life_days: 30.0,
+            decay_floor: 0.8,
+            near_equal: 0.2,
+            merge_below_tokens: 60,
+            merge_most: 3,
+            split_above_tokens: 500,
+            part_tokens: 300,
+            topic_threshold: 0.70,
+            user_words: 2.0,
+            candidates: 300,
+            exact_up_to: 50_000,
+            weights: Weights::default(),
+        }
+    }
+}
+
+impl Settings {
+    fn of(table: toml::Table) -> Result<Self, LayerError> {
+        let settings: Settings =
+            table.try_into().map_err(|error: toml::de::Error| LayerError::Settings(error.message().to_owned()))?;
+        let rules: [(bool, &str); 8] = [
+            (settings.half_life_days > 0.0, "half_life_days must be above 0"),
+            ((0.0..=1.0).contains(&settings.decay_floor), "decay_floor must be from 0 to 1"),
+            ((0.0..=1.0).contains(&settings.near_equal), "near_equal must be from 0 to 1"),
+            ((100..=4_000).contains(&settings.part_tokens), "part_tokens must be from 100 to 4000"),
+            (settings.split_above_tokens >= settings.part_tokens, "split_above_tokens must not be below part_tokens"),
+            ((-1.0..=1.0).contains(&settings.topic_threshold), "topic_threshold must be from -1 to 1"),
+            ((20..=5_000).contains(&settings.candidates), "candidates must be from 20 to 5000"),
+            (settings.user_words > 0.0, "user_words must be above 0"),
+        ];
+        match rules.iter().find(|(holds, _)| !holds) {
+            Some((_, rule)) => Err(LayerError::Settings(format!("[layers.episodes] {rule}"))),
+            None => Ok(settings),
+        }
+    }
+
+    fn decay(&self) -> Decay {
+        Decay { half_life_days: self.half_life_days, floor: self.decay_floor }
+    }
+
+    fn shape(&self) -> Shape {
+        Shape {
+            merge_below_tokens: self.merge_below_tokens,
+            merge_most: self.merge_most,
+            split_above_tokens: self.split_above_tokens,
+            user_words: self.user_words,
+        }
+    }
+}
+
+/// The episodic layer.
+pub(crate) struct EpisodesLayer {
+    db: PgPool,
+    embedder: Arc<dyn Embedder>,
+    settings: Settings,
+    /// The embedder as the database knows it, once it has answered for the first time.
+    met: OnceCell<sql::KnownEmbedder>,
+    /// How many passages each user had when last counted: only tells which way to search.
+    sizes: Mutex<HashMap<UserId, usize>>,
+}
+
+/// How many texts go to the embedder at once.
+const EMBED_TOGETHER: usize = 64;
+
+/// How many passages without a vector are embedded in one round of upkeep.
+const CATCH_UP: i64 = 512;
+
+#[async_trait]
+impl Layer for EpisodesLayer {
+    fn name(&self) -> LayerName {
+        NAME
+    }
+
+    async fn observe(&self, exchanges: &[Exchange]) -> Result<(), LayerError> {
+        let Some(user) = exchanges.first().map(|exchange| exchange.user) else { return Ok(()) };
+        let embedder = self.met_embedder().await;
+        let tongues = self.tongues(user).await?;
+        let zone = self.zone(user).await?;
+        let part_tokens = sql::part_tokens(&self.db, user).await?;
+
+        let mut places: HashMap<&str, Place> = HashMap::new();
+        let mut topics: HashMap<&str, (i32, Vec<f32>)> = HashMap::new();
+        let mut drafted = Vec::new();
+        for exchange in exchanges {
+            let session = exchange.session.as_str();
+            if !places.contains_key(session) {
+                let first = exchange.first_seq().0 * PARTS_PER_TURN;
+                let (place, topic) =
+                    sql::place_before(&self.db, user, session, first, embedder.map(|known| known.id)).await?;
+                places.insert(session, place);
+                if let Some((topic, vectors)) = topic {
+                    let meaning = learn::mean(vectors.iter().map(|vector| vector.0.as_slice()));
+                    topics.insert(session, (topic, meaning.unwrap_or_default()));
+                }
+            }
+            let background = Background {
+                embedder: self.embedder.as_ref(),
+                shape: self.settings.shape(),
+                zone,
+                tongues: &tongues,
+                part_tokens: part_tokens.get(exchange.collection.as_str()).copied().unwrap_or(self.settings.part_tokens),
+            };
+            let (drafts, after) = learn::draft(exchange, &places[session], &background);
+            places.insert(session, after);
+            drafted.push((exchange, drafts));
+        }
+
+        let texts: Vec<String> =
+            drafted.iter().flat_map(|(_, drafts)| drafts.iter().map(learn::Draft::embedded_text)).collect();
+        let mut vectors = self.embed_passages(&texts).await?.into_iter();
+
+        let mut rows = Vec::with_capacity(texts.len());
+        for (exchange, drafts) in drafted {
+            let session = exchange.session.as_str();
+            let own: Vec<Option<Embedding>> = drafts.iter().map(|_| vectors.next().flatten()).collect();
+            let meaning = learn::mean(own.iter().flatten().map(|vector| vector.0.as_slice()));
+            let before = topics.get(session).map(|(topic, meaning)| (*topic, meaning.as_slice()));
+            let topic = learn::topic(before, meaning.as_deref(), self.same_topic_above(embedder));
+            if !drafts.is_empty() {
+                topics.insert(session, (topic, meaning.unwrap_or_default()));
+            }
+            rows.extend(drafts.into_iter().zip(own).map(|(draft, vector)| sql::Row {
+                exchange: exchange.id,
+                session,
+                collection: exchange.collection.as_str(),
+                source: exchange.source.as_str(),
+                topic,
+                draft,
+                vector,
+            }));
+        }
+        let ids: Vec<uuid::Uuid> = exchanges.iter().map(|exchange| exchange.id.0).collect();
+        Ok(sql::replace(&self.db, user, embedder.map(|known| known.id), &ids, rows).await?)
+    }
+
+    async fn recall(&self, query: &Query) -> Result<Vec<Recall>, LayerError> {
+        self.search(query).await
+    }
+
+    async fn explain(&self, query: &Query, about: Option<ExchangeId>) -> Result<Vec<Considered>, LayerError> {
+        self.why(query, about).await
+    }
+
+    async fn used(&self, user: UserId, recalls: &[RecallId], at: DateTime<Utc>) -> Result<(), LayerError> {
+        let of_kind = |kind: &str| -> Vec<i64> {
+            recalls.iter().filter_map(|id| id.0.strip_prefix(kind)?.strip_prefix(':')?.parse().ok()).collect()
+        };
+        let (passages, episodes, segments) = (of_kind("passage"), of_kind("episode"), of_kind("segment"));
+        Ok(sql::note_use(&self.db, user, &passages, &episodes, &segments, at).await?)
+    }
+
+    /// Embeds what was learned while the embedder was away, and builds the index when a user has outgrown exact search.
+    async fn prune(&self, _now: DateTime<Utc>) -> Result<Pruned, LayerError> {
+        let Some(embedder) = self.met_embedder().await else { return Ok(Pruned::default()) };
+        self.embed_the_unembedded(embedder).await?;
+        let most = i64::try_from(self.settings.exact_up_to).unwrap_or(i64::MAX);
+        if !sql::has_near_index(&self.db, embedder.id).await?
+            && sql::any_user_above(&self.db, embedder.id, most).await?
+        {
+            tracing::info!("A memory has outgrown exact search: building an index, which may take minutes");
+            sql::build_near_index(&self.db, embedder.id, self.embedder.dimensions()).await?;
+        }
+        Ok(Pruned::default())
+    }
+
+    async fn stats(&self, user: UserId) -> Result<LayerStats, LayerError> {
+        let (counts, bytes) = sql::stats(&self.db, user).await?;
+        Ok(LayerStats { counts, bytes: Some(bytes) })
+    }
+}
+
+impl EpisodesLayer {
+    /// The embedder as the database knows it; `None` as long as it has not answered. Then passages are found by words
+    /// alone, and get their vectors later.
+    pub(crate) async fn met_embedder(&self) -> Option<sql::KnownEmbedder> {
+        let name = &self.embedder.id().0;
+        let met = self.met.get_or_try_init(|| async {
+            if let Some(known) = sql::embedder(&self.db, name).await? {
+                return Ok(known);
+            }
+            let unrelated = calibrate::unrelated(self.embedder.as_ref()).await?;
+            Ok::<_, LayerError>(sql::meet_embedder(&self.db, name, self.embedder.dimensions(), unrelated).await?)
+        });
+        match met.await {
+            Ok(known) => Some(*known),
+            Err(error) => {
+                tracing::warn!(%error, "The embedder gives no answer: passages are found by words alone until it does");
+                None
+            }
+        }
+    }
+
+    /// One vector per text, or none for all when the embedder is away: words can be learned without it.
+    async fn embed_passages(&self, texts: &[String]) -> Result<Vec<Option<Embedding>>, LayerError> {
+        let mut vectors = Vec::with_capacity(texts.len());
+        for some in texts.chunks(EMBED_TOGETHER) {
+            let some: Vec<&str> = some.iter().map(String::as_str).collect();
+            match self.embedder.embed(&some, Purpose::Passage).await {
+                Ok(embedded) => vectors.extend(embedded.into_iter().map(Some)),
+                Err(error @ ModelError::Unreachable { .. }) => {
+                    tracing::debug!(%error, "Learned by words alone for now");
+                    return Ok(vec![None; texts.len()]);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(vectors)
+    }
+
+    async fn embed_the_unembedded(&self, embedder: sql::KnownEmbedder) -> Result<(), LayerError> {
+        let lacking = sql::unembedded(&self.db, embedder.id, CATCH_UP).await?;
+        for some in lacking.chunk_by(|a, b| a.user == b.user) {
+            let texts: Vec<String> =
+                some.iter().map(|passage| learn::embedded_text(passage.speaker.as_deref(), &passage.text)).collect();
+            let vectors = self.embed_passages(&texts).await?;
+            let pairs: Vec<(i64, &Embedding)> =
+                some.iter().zip(&vectors).filter_map(|(passage, vector)| Some((passage.id, vector.as_ref()?))).collect();
+            if let Some(user) = some.first().map(|passage| passage.user) {
+                let mut connection = self.db.acquire().await?;
+                sql::insert_vectors(&mut connection, user, embedder.id, &pairs).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The cosine above which two exchanges are on one topic. The setting speaks of models whose unrelated texts have a
+    /// cosine near 0; others are measured by what unrelated means to them.
+    fn same_topic_above(&self, embedder: Option<sql::KnownEmbedder>) -> f32 {
+        let unrelated = embedder.map(|known| known.unrelated).unwrap_or_default();
+        calibrate::cosine_as_near_as(self.settings.topic_threshold, unrelated)
+    }
+
+    /// The languages a user is known to write in; English when nothing is known.
+    pub(crate) async fn tongues(&self, user: UserId) -> Result<Vec<Language>, LayerError> {
+        let mut tongues: Vec<Language> =
+            sql::tongues(&self.db, user).await?.iter().filter_map(|code| Language::of(code)).collect();
+        if tongues.is_empty() {
+            tongues.push(Language::ENGLISH);
+        }
+        Ok(tongues)
+    }
+
+    async fn zone(&self, user: UserId) -> Result<Tz, LayerError> {
+        let name = sql::timezone(&self.db, user).await?;
+        Ok(name.and_then(|name| name.parse().ok()).unwrap_or(Tz::UTC))
+    }
+
+    /// How many passages the user had when last asked.
+    pub(crate) fn size(&self, user: UserId) -> Option<usize> {
+        self.sizes.lock().unwrap_or_else(PoisonError::into_inner).get(&user).copied()
+    }
+
+    pub(crate) fn note_size(&self, user: UserId, passages: usize) {
+        self.sizes.lock().unwrap_or_else(PoisonError::into_inner).insert(user, passages);
+    }
+}

@@ -1,0 +1,221 @@
+//! The contract of a layer: one way of remembering.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use sqlx::PgPool;
+
+use crate::context::Section;
+use crate::conversation::{Exchange, ExchangeId, UserId};
+use crate::files::MemoryFiles;
+use crate::models::{Embedder, ModelError};
+use crate::query::Query;
+use crate::recall::{Considered, Recall, RecallId};
+
+/// One way of remembering. Derived state: everything in it can be learned again from the journal.
+///
+/// Arguments and results are plain owned data, so that a layer could live in another process without a change here.
+#[async_trait]
+pub trait Layer: Send + Sync {
+    /// Names the layer, its config table and its Postgres schema.
+    fn name(&self) -> LayerName;
+
+    /// How the layer's recalls get into the pack.
+    fn priority(&self) -> Priority {
+        Priority::Ranked
+    }
+
+    /// Learns from `exchanges` of one user, oldest first. Idempotent: the same exchange may come again, grown, and
+    /// then replaces what had been learned from it.
+    ///
+    /// # Errors
+    ///
+    /// When nothing, or not everything, could be learned. The same exchanges come again later.
+    async fn observe(&self, exchanges: &[Exchange]) -> Result<(), LayerError>;
+
+    /// What is remembered that bears on `query`, best first, at most `query.limit` of it.
+    ///
+    /// # Errors
+    ///
+    /// When the layer cannot answer. The context is assembled without it and names the gap.
+    async fn recall(&self, query: &Query) -> Result<Vec<Recall>, LayerError>;
+
+    /// Every candidate that `recall` would weigh, with its scores and its fate; of `about` alone when given, which is
+    /// then in the answer even if the search did not come across it. Never marks anything as used.
+    ///
+    /// # Errors
+    ///
+    /// As [`Layer::recall`].
+    async fn explain(&self, query: &Query, about: Option<ExchangeId>) -> Result<Vec<Considered>, LayerError> {
+        let _ = (query, about);
+        Ok(Vec::new())
+    }
+
+    /// Lays the recalls that fit the budget out as one section.
+    fn render(&self, chosen: &[Recall]) -> Section {
+        Section::bullets(self.name(), chosen)
+    }
+
+    /// Learns that `recalls` were put before an assistant at `at`: use brings a memory back up.
+    ///
+    /// # Errors
+    ///
+    /// When it could not be noted, which costs nothing but the note.
+    async fn used(&self, user: UserId, recalls: &[RecallId], at: DateTime<Utc>) -> Result<(), LayerError> {
+        let _ = (user, recalls, at);
+        Ok(())
+    }
+
+    /// Drops what a foreign key cannot reach: a summary to be told anew, a graph held in memory.
+    ///
+    /// # Errors
+    ///
+    /// When it could not be dropped. It is told again.
+    async fn forget(&self, user: UserId, exchanges: &[ExchangeId]) -> Result<(), LayerError> {
+        let _ = (user, exchanges);
+        Ok(())
+    }
+
+    /// Upkeep: expire, merge, compact. Called now and then, with the time it is.
+    ///
+    /// # Errors
+    ///
+    /// When it could not be finished. It is called again.
+    async fn prune(&self, now: DateTime<Utc>) -> Result<Pruned, LayerError> {
+        let _ = now;
+        Ok(Pruned::default())
+    }
+
+    /// What the layer holds of one user, for people.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be counted.
+    async fn stats(&self, user: UserId) -> Result<LayerStats, LayerError>;
+
+    /// The faults of the user's own material that people should know of, in words: a file that does not parse, ...
+    fn faults(&self, user: UserId) -> Vec<String> {
+        let _ = user;
+        Vec::new()
+    }
+
+    /// The person's Markdown files, from the layer that keeps them.
+    fn memory_files(&self) -> Option<&dyn MemoryFiles> {
+        None
+    }
+}
+
+/// A layer that can be opened.
+#[async_trait]
+pub trait Plugin: Send + Sync {
+    /// The name of the layer it opens.
+    fn name(&self) -> LayerName;
+
+    /// Brings the layer's schema up to date and opens it. Runs while the server holds the migration lock.
+    ///
+    /// # Errors
+    ///
+    /// When its settings are wrong or its schema cannot be brought up to date: the server does not start.
+    async fn open(&self, host: Host) -> Result<Arc<dyn Layer>, LayerError>;
+}
+
+/// What the server lends a layer.
+#[derive(Clone)]
+pub struct Host {
+    /// The database: the layer's own schema to write, `journal` to read.
+    pub db: PgPool,
+    /// The embedder that the engine embeds queries with.
+    pub embedder: Arc<dyn Embedder>,
+    /// `[layers.<name>]` of the configuration.
+    pub config: toml::Table,
+    /// The folder that holds a folder of memory files per user.
+    pub memory_files: std::path::PathBuf,
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host").field("embedder", self.embedder.id()).finish_non_exhaustive()
+    }
+}
+
+/// Names a layer, its config table and its Postgres schema.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct LayerName(pub std::borrow::Cow<'static, str>);
+
+impl LayerName {
+    /// A name known when the program is written.
+    #[must_use]
+    pub const fn of(name: &'static str) -> Self {
+        Self(std::borrow::Cow::Borrowed(name))
+    }
+
+    /// The text itself.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for LayerName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// How a layer's recalls get into the pack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Priority {
+    /// Whole, first, stable: part of the system prompt.
+    Always,
+    /// By rank, as far as the budget goes: part of the context block.
+    Ranked,
+}
+
+/// What upkeep did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pruned {
+    /// How many rows were removed or merged away.
+    pub rows: u64,
+}
+
+/// What a layer holds of one user.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LayerStats {
+    /// Counts by name, in the order to show them.
+    pub counts: Vec<(String, i64)>,
+    /// Bytes in its tables and indexes over all users, when it has any.
+    pub bytes: Option<i64>,
+}
+
+/// Why a layer could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum LayerError {
+    /// The database gave no answer. Worth another try.
+    #[error("the database gave no answer")]
+    Database(#[from] sqlx::Error),
+    /// The layer's schema could not be brought up to date.
+    #[error("its tables could not be brought up to date")]
+    Migration(#[from] sqlx::migrate::MigrateError),
+    /// A model gave no answer. Worth another try.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// Its settings are wrong; says which and what they may be.
+    #[error("bad setting: {0}")]
+    Settings(String),
+    /// The memory was made by another embedder; says the command that mends it.
+    #[error("{0}")]
+    OtherEmbedder(String),
+    /// The disk gave an error.
+    #[error("{what}")]
+    Disk {
+        /// What was tried, with the path.
+        what: String,
+        /// The system's word.
+        #[source]
+        source: std::io::Error,
+    },
+}

@@ -1,0 +1,248 @@
+//! From weighed candidates to what is recalled: near-duplicates dropped, one recall per unit, the newest first among
+//! near-equals.
+
+use std::collections::{BTreeSet, HashMap};
+
+use chrono::{DateTime, Utc};
+use skymem_core::{Fate, Role, Seq, Unit};
+
+use crate::fuse::PassageId;
+
+/// A passage that might be recalled, with all that was found out about it.
+#[derive(Debug, Clone)]
+pub(crate) struct Candidate {
+    pub(crate) passage: Passage,
+    /// Cosine to the question, if both have a vector.
+    pub(crate) cosine: Option<f32>,
+    /// BM25 score; 0 when it shares no word with the question.
+    pub(crate) words: f32,
+    /// Sum of standard scores and bonuses.
+    pub(crate) fused: f32,
+    /// 0 to 1, before fading.
+    pub(crate) relevance: f32,
+    /// What fading leaves of it, as a factor.
+    pub(crate) decay: f32,
+    /// Relevance after fading, 0 to 1.
+    pub(crate) score: f32,
+    /// What became of it. Candidates begin as [`Fate::BelowLimit`].
+    pub(crate) fate: Fate,
+}
+
+/// A turn, or a part of a long one.
+#[derive(Debug, Clone)]
+pub(crate) struct Passage {
+    pub(crate) id: PassageId,
+    pub(crate) exchange_id: uuid::Uuid,
+    pub(crate) session_id: String,
+    pub(crate) collection: String,
+    pub(crate) source: String,
+    pub(crate) role: Role,
+    pub(crate) speaker: Option<String>,
+    pub(crate) text: String,
+    pub(crate) occurred_at: DateTime<Utc>,
+    /// Names the passage that opens its episode.
+    pub(crate) episode: PassageId,
+    /// Whether its exchange was too long to stay whole.
+    pub(crate) split: bool,
+    pub(crate) topic: i32,
+    pub(crate) pinned: bool,
+}
+
+impl Passage {
+    /// The place of its turn in the journal.
+    pub(crate) fn seq(&self) -> Seq {
+        Seq(self.id / PARTS_PER_TURN)
+    }
+
+    /// `speaker: text`, as it is read.
+    pub(crate) fn line(&self) -> String {
+        format!("{}: {}", self.speaker_name(), self.text)
+    }
+
+    fn speaker_name(&self) -> &str {
+        match (&self.speaker, self.role) {
+            (Some(name), _) => name,
+            (None, Role::User) => "User",
+            (None, Role::Assistant) => "Assistant",
+            (None, Role::System) => "System",
+            (None, Role::Tool) => "Tool",
+        }
+    }
+}
+
+/// How many parts a turn can have: the step between the passages of two turns.
+pub(crate) const PARTS_PER_TURN: i64 = 4096;
+
+/// What one recall stands for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Key {
+    Passage(PassageId),
+    Episode(PassageId),
+    Segment(String, i32),
+}
+
+impl Key {
+    fn of(passage: &Passage, unit: Unit) -> Key {
+        match unit {
+            Unit::Turn => Key::Passage(passage.id),
+            Unit::Exchange if passage.split => Key::Passage(passage.id),
+            Unit::Exchange => Key::Episode(passage.episode),
+            Unit::Segment => Key::Segment(passage.session_id.clone(), passage.topic),
+        }
+    }
+}
+
+/// How candidates become recalls.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Choice {
+    pub(crate) unit: Unit,
+    pub(crate) limit: usize,
+    /// Candidates below this score stay out.
+    pub(crate) least_score: f32,
+    /// Recalls whose score is within this share of the best one's are near-equals.
+    pub(crate) near_equal: f32,
+}
+
+/// Sets the fate of each candidate and returns the best one of each chosen unit, in the order in which they are recalled.
+/// `candidates` come in any order and leave best first.
+pub(crate) fn choose(candidates: &mut [Candidate], choice: Choice) -> Vec<Candidate> {
+    candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then(b.passage.id.cmp(&a.passage.id)));
+    let mut chosen: Vec<usize> = Vec::new();
+    let mut keys: HashMap<Key, ()> = HashMap::new();
+    let mut contents: Vec<BTreeSet<String>> = Vec::new();
+    for at in 0..candidates.len() {
+        let candidate = &candidates[at];
+        if candidate.fate != Fate::BelowLimit {
+            continue;
+        }
+        let key = Key::of(&candidate.passage, choice.unit);
+        let content = content(&candidate.passage);
+        let fate = if keys.contains_key(&key) {
+            // Part of what is recalled already.
+            Fate::Recalled
+        } else if candidate.score < choice.least_score {
+            Fate::BelowThreshold
+        } else if contents.iter().any(|other| nearly_same(other, &content)) {
+            Fate::Duplicate
+        } else if chosen.len() < choice.limit {
+            keys.insert(key, ());
+            contents.push(content);
+            chosen.push(at);
+            Fate::Recalled
+        } else if candidate.decay < 1.0 && chosen.last().is_some_and(|&last| candidate.relevance > candidates[last].score) {
+            Fate::Decayed
+        } else {
+            Fate::BelowLimit
+        };
+        candidates[at].fate = fate;
+    }
+    newest_first_among_near_equals(chosen.into_iter().map(|at| candidates[at].clone()).collect(), choice.near_equal)
+}
+
+fn newest_first_among_near_equals(mut chosen: Vec<Candidate>, near_equal: f32) -> Vec<Candidate> {
+    let Some(best) = chosen.first().map(|candidate| candidate.score) else { return chosen };
+    let near = chosen.partition_point(|candidate| candidate.score >= best * (1.0 - near_equal));
+    chosen[..near].sort_by(|a, b| {
+        b.passage.occurred_at.cmp(&a.passage.occurred_at).then(b.score.total_cmp(&a.score))
+    });
+    chosen
+}
+
+/// The words of a passage, which is what two passages that say the same share.
+fn content(passage: &Passage) -> BTreeSet<String> {
+    passage.text.to_lowercase().split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty()).map(str::to_owned).collect()
+}
+
+/// Whether two sets of words say the same: nine in ten shared, and every number. "Room 12" does not repeat "room 14".
+fn nearly_same(a: &BTreeSet<String>, b: &BTreeSet<String>) -> bool {
+    let shared = a.intersection(b).count();
+    let either = a.len() + b.len() - shared;
+    let differ_in_number = a.symmetric_difference(b).any(|word| word.chars().any(|c| c.is_numeric()));
+    either == 0 || (shared * 10 >= either * 9 && !differ_in_number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn candidate(id: i64, score: f32, days: i64, text: &str) -> Candidate {
+        Candidate {
+            passage: Passage {
+                id: id * PARTS_PER_TURN,
+                exchange_id: uuid::Uuid::nil(),
+                session_id: "s".into(),
+                collection: "default".into(),
+                source: "session".into(),
+                role: Role::User,
+                speaker: None,
+                text: text.into(),
+                occurred_at: DateTime::UNIX_EPOCH + chrono::TimeDelta::days(days),
+                episode: id * PARTS_PER_TURN,
+                split: false,
+                topic: 0,
+                pinned: false,
+            },
+            cosine: None,
+            words: 1.0,
+            fused: score,
+            relevance: score,
+            decay: 1.0,
+            score,
+            fate: Fate::BelowLimit,
+        }
+    }
+
+    fn choice(limit: usize) -> Choice {
+        Choice { unit: Unit::Exchange, limit, least_score: 0.0, near_equal: 0.2 }
+    }
+
+    fn seqs(chosen: &[Candidate]) -> Vec<i64> {
+        chosen.iter().map(|candidate| candidate.passage.seq().0).collect()
+    }
+
+    #[test]
+    fn among_near_equals_the_newest_comes_first_and_only_there() {
+        let mut all = vec![candidate(1, 1.0, 1, "red"), candidate(2, 0.85, 9, "blue"), candidate(3, 0.5, 99, "green")];
+
+        assert_eq!(seqs(&choose(&mut all, choice(3))), [2, 1, 3]);
+    }
+
+    #[test]
+    fn what_says_the_same_comes_once_but_another_number_is_another_thing() {
+        let mut all = vec![
+            candidate(1, 1.0, 1, "The code is 4711, remember"),
+            candidate(2, 0.9, 1, "the code is 4711 remember"),
+            candidate(3, 0.7, 1, "The code is 4712, remember"),
+        ];
+
+        assert_eq!(seqs(&choose(&mut all, choice(3))), [1, 3]);
+        assert_eq!(all[1].fate, Fate::Duplicate);
+    }
+
+    #[test]
+    fn one_that_only_its_age_keeps_out_is_called_decayed() {
+        let mut old = candidate(2, 0.72, 1, "old");
+        (old.relevance, old.decay) = (0.9, 0.8);
+        let mut all = vec![candidate(1, 0.8, 9, "new"), old, candidate(3, 0.1, 9, "far")];
+
+        choose(&mut all, choice(1));
+
+        assert_eq!(all.iter().map(|c| c.fate).collect::<Vec<_>>(), [Fate::Recalled, Fate::Decayed, Fate::BelowLimit]);
+    }
+
+    proptest! {
+        #[test]
+        fn never_more_than_asked_for_and_never_one_below_the_threshold(
+            scores in proptest::collection::vec(0.0_f32..1.0, 0..40), limit in 1_usize..20, least in 0.0_f32..1.0,
+        ) {
+            let mut all: Vec<_> = scores.iter().enumerate()
+                .map(|(at, &score)| candidate(at as i64, score, at as i64, &format!("text number {at}")))
+                .collect();
+            let chosen = choose(&mut all, Choice { least_score: least, ..choice(limit) });
+            let fit = scores.iter().filter(|&&score| score >= least).count();
+            prop_assert_eq!(chosen.len(), limit.min(fit));
+            prop_assert!(chosen.iter().all(|candidate| candidate.score >= least));
+        }
+    }
+}

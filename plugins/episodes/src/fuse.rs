@@ -1,0 +1,219 @@
+//! From what two searches found to one order: standard scores summed, small bonuses for what measurement has shown to
+//! matter (figures in `tests/bench/README.md`).
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+
+/// What the searches by meaning and by words found among a user's passages.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// Cosines to the question, of every passage or of the nearest ones.
+    pub(crate) cosines: HashMap<PassageId, f32>,
+    /// Mean and standard deviation of the cosines over all of the user's passages, however many are in `cosines`.
+    pub(crate) cosine_spread: Spread,
+    /// BM25 scores of every passage that shares a word with the question.
+    pub(crate) words: HashMap<PassageId, f32>,
+    /// How many passages the user has.
+    pub(crate) passages: usize,
+}
+
+/// Place of a passage: seq * 4096 + part.
+pub(crate) type PassageId = i64;
+
+/// Mean and standard deviation of a score over many passages.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Spread {
+    pub(crate) mean: f32,
+    pub(crate) deviation: f32,
+}
+
+/// How strongly each sign of relevance counts.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Weights {
+    /// Of the standard score of the cosine; that of the words counts 1.
+    pub vector: f32,
+    /// Of the score of the passage that follows: the answer to a question that matches.
+    pub next: f32,
+    /// Of the mean of the three best scores of the session.
+    pub session: f32,
+    /// Added when the speaker is named in the question.
+    pub speaker: f32,
+    /// Added when it was said in the time the question speaks of.
+    pub time: f32,
+}
+
+impl Default for Weights {
+    fn default() -> Self {
+        Self { vector: 1.3, next: 0.3, session: 0.5, speaker: 1.0, time: 0.5 }
+    }
+}
+
+/// How many imagined passages, far from the question and without its words, stand beside the real ones: with three
+/// memories, a standard score of their own would call the least bad one outstanding.
+const IMAGINED: f32 = 20.0;
+
+impl Spread {
+    /// The spread of `scores` among `all` passages (the others score 0), with [`IMAGINED`] ones that are spread like
+    /// `prior` beside them.
+    pub(crate) fn of(scores: impl Iterator<Item = f32>, all: usize, prior: Spread) -> Spread {
+        let (mut sum, mut squares) = (0.0_f64, 0.0_f64);
+        for score in scores {
+            sum += f64::from(score);
+            squares += f64::from(score) * f64::from(score);
+        }
+        let imagined = f64::from(IMAGINED);
+        let (prior_mean, prior_deviation) = (f64::from(prior.mean), f64::from(prior.deviation));
+        let count = all as f64 + imagined;
+        let mean = (sum + imagined * prior_mean) / count;
+        let square = (squares + imagined * (prior_mean * prior_mean + prior_deviation * prior_deviation)) / count;
+        Spread { mean: mean as f32, deviation: (square - mean * mean).max(0.0).sqrt() as f32 }
+    }
+
+    /// How many standard deviations `score` is above the mean; 0 where nothing differs.
+    fn standard(self, score: f32) -> f32 {
+        if self.deviation > 1e-6 { (score - self.mean) / self.deviation } else { 0.0 }
+    }
+}
+
+/// The passages with their standard scores summed, best first, at most `most`, and a way to look any other one up.
+pub(crate) fn rank(found: &Found, weights: &Weights, most: usize) -> (Vec<(PassageId, f32)>, Ranking) {
+    let ranking = Ranking {
+        words: Spread::of(found.words.values().copied(), found.passages, Spread::default()),
+        cosine: found.cosine_spread,
+        vector_weight: weights.vector,
+    };
+    let only_words = found.words.keys().filter(|id| !found.cosines.contains_key(id));
+    let mut ranked: Vec<(PassageId, f32)> =
+        found.cosines.keys().chain(only_words).map(|&id| (id, ranking.score(found, id))).collect();
+    let by_score = |a: &(PassageId, f32), b: &(PassageId, f32)| b.1.total_cmp(&a.1).then(b.0.cmp(&a.0));
+    if ranked.len() > most && most > 0 {
+        ranked.select_nth_unstable_by(most - 1, by_score);
+        ranked.truncate(most);
+    }
+    ranked.sort_unstable_by(by_score);
+    (ranked, ranking)
+}
+
+/// The scale on which one question's passages are weighed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ranking {
+    words: Spread,
+    cosine: Spread,
+    vector_weight: f32,
+}
+
+impl Ranking {
+    /// The sum of a passage's standard scores. A passage without a vector counts as average in meaning.
+    pub(crate) fn score(&self, found: &Found, id: PassageId) -> f32 {
+        let meaning = found.cosines.get(&id).map_or(0.0, |&cosine| self.cosine.standard(cosine));
+        let words = self.words.standard(found.words.get(&id).copied().unwrap_or(0.0));
+        self.vector_weight * meaning + words
+    }
+}
+
+/// What is known of a candidate when the bonuses are given.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sign<'a> {
+    pub(crate) session: &'a str,
+    /// Its own score, from [`rank`].
+    pub(crate) score: f32,
+    /// The best score among the passages that follow it, if any.
+    pub(crate) next: Option<f32>,
+    pub(crate) speaker_is_named: bool,
+    pub(crate) in_time: bool,
+}
+
+/// The scores of `signs` with their bonuses, in the same order.
+pub(crate) fn with_bonuses(signs: &[Sign<'_>], weights: &Weights) -> Vec<f32> {
+    let mut sessions: HashMap<&str, Vec<f32>> = HashMap::new();
+    for sign in signs {
+        sessions.entry(sign.session).or_default().push(sign.score);
+    }
+    let best_of_session: HashMap<&str, f32> = sessions
+        .into_iter()
+        .map(|(session, mut scores)| {
+            scores.sort_unstable_by(|a, b| b.total_cmp(a));
+            scores.truncate(3);
+            (session, scores.iter().sum::<f32>() / scores.len().max(1) as f32)
+        })
+        .collect();
+    let bonus = |is: bool, weight: f32| if is { weight } else { 0.0 };
+    signs
+        .iter()
+        .map(|sign| {
+            sign.score
+                + weights.next * sign.next.unwrap_or(0.0)
+                + weights.session * best_of_session.get(sign.session).copied().unwrap_or(0.0)
+                + bonus(sign.speaker_is_named, weights.speaker)
+                + bonus(sign.in_time, weights.time)
+        })
+        .collect()
+}
+
+/// `fused` scores as relevance, 0 to 1: 1 is the best one, 0 is what an average passage has, or less.
+pub(crate) fn relevance(fused: &[f32]) -> Vec<f32> {
+    let best = fused.iter().copied().fold(f32::MIN, f32::max);
+    let share = |score: f32| if best > 0.0 { (score / best).clamp(0.0, 1.0) } else { 0.0 };
+    fused.iter().map(|&score| share(score)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FAR: Spread = Spread { mean: 0.8, deviation: 0.02 };
+
+    fn found(cosines: &[(PassageId, f32)], words: &[(PassageId, f32)]) -> Found {
+        Found {
+            cosines: cosines.iter().copied().collect(),
+            cosine_spread: Spread::of(cosines.iter().map(|c| c.1), cosines.len(), FAR),
+            words: words.iter().copied().collect(),
+            passages: cosines.len().max(words.len()),
+        }
+    }
+
+    #[test]
+    fn a_passage_near_in_meaning_and_in_words_comes_first() {
+        let found = found(&[(1, 0.82), (2, 0.88), (3, 0.87)], &[(3, 5.0)]);
+
+        let (ranked, _) = rank(&found, &Weights::default(), 10);
+
+        assert_eq!(ranked.iter().map(|r| r.0).collect::<Vec<_>>(), [3, 2, 1]);
+    }
+
+    #[test]
+    fn words_alone_rank_when_there_is_no_vector() {
+        let found = found(&[], &[(1, 1.0), (2, 3.0)]);
+
+        let (ranked, _) = rank(&found, &Weights::default(), 1);
+
+        assert_eq!(ranked[0].0, 2);
+        assert_eq!(ranked.len(), 1);
+    }
+
+    #[test]
+    fn a_single_memory_is_not_called_outstanding_for_being_alone() {
+        let far = found(&[(1, 0.80)], &[]);
+        let (ranked, _) = rank(&far, &Weights::default(), 10);
+
+        assert!(ranked[0].1.abs() < 0.1, "{ranked:?}");
+    }
+
+    #[test]
+    fn an_answer_lifts_the_question_before_it() {
+        let sign = |score, next| Sign { session: "a", score, next, speaker_is_named: false, in_time: false };
+
+        let fused = with_bonuses(&[sign(1.0, Some(5.0)), sign(1.0, None)], &Weights::default());
+
+        assert!(fused[0] > fused[1]);
+    }
+
+    #[test]
+    fn relevance_is_between_nought_and_one() {
+        assert_eq!(relevance(&[4.0, 2.0, -3.0]), [1.0, 0.5, 0.0]);
+        assert_eq!(relevance(&[-4.0, -2.0]), [0.0, 0.0]);
+        assert!(relevance(&[]).is_empty());
+    }
+}

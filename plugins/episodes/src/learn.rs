@@ -1,0 +1,310 @@
+//! From exchanges to passages: what is merged, what is split, what follows what.
+
+use std::collections::HashMap;
+
+use chrono::{DateTime, Utc};
+use chrono_tz::Tz;
+use skymem_core::{Embedder, Exchange, Role, Turn, estimate_tokens};
+
+use crate::choose::PARTS_PER_TURN;
+use crate::fuse::PassageId;
+use crate::split;
+use crate::words::{self, Count, Language};
+
+/// How exchanges become episodes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shape {
+    /// Exchanges that cost less than this together are merged, in tokens.
+    pub(crate) merge_below_tokens: usize,
+    /// At most this many exchanges are merged.
+    pub(crate) merge_most: usize,
+    /// An exchange that costs more is split, in tokens.
+    pub(crate) split_above_tokens: usize,
+    /// How much the words of a person count who talks with an assistant; an assistant's count 1.
+    pub(crate) user_words: f32,
+}
+
+/// A passage as it will be written down, but for its vector.
+#[derive(Debug, Clone)]
+pub(crate) struct Draft {
+    pub(crate) id: PassageId,
+    pub(crate) role: Role,
+    pub(crate) speaker: Option<String>,
+    pub(crate) text: String,
+    pub(crate) occurred_at: DateTime<Utc>,
+    pub(crate) follows: Option<PassageId>,
+    pub(crate) episode: PassageId,
+    pub(crate) split: bool,
+    pub(crate) tokens: usize,
+    /// How many words it is searched by, those of the passage it follows included.
+    pub(crate) words: usize,
+    pub(crate) word_weight: f32,
+    pub(crate) postings: HashMap<String, Count>,
+    pub(crate) language: Language,
+}
+
+impl Draft {
+    /// What is embedded: `speaker: text`. The speaker's name is worth half of all hits (`measured.md`); a bare role is
+    /// not a name.
+    pub(crate) fn embedded_text(&self) -> String {
+        embedded_text(self.speaker.as_deref(), &self.text)
+    }
+}
+
+/// What is embedded of a passage.
+pub(crate) fn embedded_text(speaker: Option<&str>, text: &str) -> String {
+    speaker.map_or_else(|| text.to_owned(), |name| format!("{name}: {text}"))
+}
+
+/// What came before an exchange in its session.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Place {
+    /// The first passage of the turn before, and how many of its words count for what follows.
+    pub(crate) follows: Option<(PassageId, usize)>,
+    /// The episode before, if another exchange may still be merged into it.
+    pub(crate) open: Option<OpenEpisode>,
+}
+
+/// An episode that short exchanges may still join.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OpenEpisode {
+    pub(crate) id: PassageId,
+    pub(crate) exchanges: usize,
+    pub(crate) tokens: usize,
+}
+
+/// What the passages of a user have in common.
+pub(crate) struct Background<'a> {
+    pub(crate) embedder: &'a dyn Embedder,
+    pub(crate) shape: Shape,
+    /// Where days begin and end for this user.
+    pub(crate) zone: Tz,
+    /// The languages the user is known to write in.
+    pub(crate) tongues: &'a [Language],
+    /// The size of a part in this collection, in tokens.
+    pub(crate) part_tokens: usize,
+}
+
+/// The passages of `exchange`, and the place after it. Only what people and assistants say is searched: instructions and
+/// tool results stay in the journal.
+pub(crate) fn draft(exchange: &Exchange, place: &Place, background: &Background<'_>) -> (Vec<Draft>, Place) {
+    let said: Vec<&Turn> = exchange
+        .turns
+        .iter()
+        .filter(|turn| matches!(turn.role, Role::User | Role::Assistant) && !turn.text.trim().is_empty())
+        .collect();
+    let tokens: usize = said.iter().map(|turn| estimate_tokens(&turn.text).0).sum();
+    let shape = &background.shape;
+    let split = tokens > shape.split_above_tokens;
+    let most = if split { background.part_tokens } else { shape.split_above_tokens };
+
+    let Some(first) = said.first() else { return (Vec::new(), place.clone()) };
+    let own = OpenEpisode { id: id(first, 0), exchanges: 1, tokens };
+    let episode = place.open.and_then(|open| open.joined_by(tokens, shape)).unwrap_or(own);
+
+    let mut drafts = Vec::new();
+    let mut follows = place.follows;
+    for turn in said {
+        let counted = parts(turn, most, background.embedder);
+        let before = follows;
+        for (part, text) in counted.into_iter().enumerate() {
+            let draft = passage(turn, part, text, before, background);
+            let head: usize = draft.postings.values().map(|count| usize::try_from(count.head).unwrap_or(0)).sum();
+            if part == 0 {
+                follows = Some((draft.id, head));
+            }
+            drafts.push(Draft { split, episode: if split { draft.id } else { episode.id }, ..draft });
+        }
+    }
+    (drafts, Place { follows, open: (!split).then_some(episode) })
+}
+
+impl OpenEpisode {
+    /// The episode with one more exchange of that many tokens, if it is short enough to be merged.
+    fn joined_by(self, tokens: usize, shape: &Shape) -> Option<OpenEpisode> {
+        let together = OpenEpisode { id: self.id, exchanges: self.exchanges + 1, tokens: self.tokens + tokens };
+        (together.tokens < shape.merge_below_tokens && together.exchanges <= shape.merge_most).then_some(together)
+    }
+}
+
+fn passage(
+    turn: &Turn,
+    part: usize,
+    text: String,
+    before: Option<(PassageId, usize)>,
+    background: &Background<'_>,
+) -> Draft {
+    let language = words::language_of(&text, background.tongues);
+    let day = turn.occurred_at.with_timezone(&background.zone).format("%A %-d %B %Y").to_string();
+    let postings = words::count(&text, &day, language);
+    let own_words: usize = postings.values().map(|count| usize::try_from(count.all).unwrap_or(0)).sum();
+    let talks_with_assistant = turn.role == Role::User && turn.speaker.is_none();
+    Draft {
+        id: id(turn, part),
+        role: turn.role,
+        speaker: turn.speaker.clone(),
+        tokens: estimate_tokens(&text).0,
+        text,
+        occurred_at: turn.occurred_at,
+        follows: before.map(|(id, _)| id),
+        episode: id(turn, 0),
+        split: false,
+        words: own_words + before.map_or(0, |(_, head)| head),
+        word_weight: if talks_with_assistant { background.shape.user_words } else { 1.0 },
+        postings,
+        language,
+    }
+}
+
+fn id(turn: &Turn, part: usize) -> PassageId {
+    turn.seq.0 * PARTS_PER_TURN + i64::try_from(part).unwrap_or(0)
+}
+
+/// The texts of a turn's passages: of `most` tokens at most, and none longer than the embedder reads.
+fn parts(turn: &Turn, most: usize, embedder: &dyn Embedder) -> Vec<String> {
+    let longest = embedder.longest_text();
+    let fits = |text: &str| embedder.count_tokens(&embedded_text(turn.speaker.as_deref(), text)) <= longest;
+    let mut texts = Vec::new();
+    for range in split::parts(&turn.text, most, &|text| estimate_tokens(text).0) {
+        let part = &turn.text[range];
+        // A token is at least a byte, so that short texts need no counting.
+        if part.len() + turn.speaker.as_ref().map_or(0, |name| name.len() + 2) <= longest || fits(part) {
+            texts.push(part.to_owned());
+        } else {
+            let cost = |text: &str| if fits(text) { 0 } else { 1 };
+            texts.extend(split::parts(part, 0, &cost).into_iter().map(|range| part[range].to_owned()));
+        }
+    }
+    let room = usize::try_from(PARTS_PER_TURN).unwrap_or(usize::MAX);
+    if texts.len() > room {
+        tracing::warn!(seq = turn.seq.0, parts = texts.len(), "A turn is too long to be searched to its end");
+        texts.truncate(room);
+    }
+    texts
+}
+
+/// The topic of an exchange: that of the one before it while their meanings are near, a new one otherwise.
+pub(crate) fn topic(before: Option<(i32, &[f32])>, meaning: Option<&[f32]>, same_above: f32) -> i32 {
+    match (before, meaning) {
+        (None, _) => 0,
+        (Some((topic, _)), None) => topic,
+        (Some((topic, before)), Some(meaning)) => {
+            let near: f32 = before.iter().zip(meaning).map(|(a, b)| a * b).sum();
+            if near < same_above { topic + 1 } else { topic }
+        }
+    }
+}
+
+/// The mean direction of `vectors`, of length one; `None` when there is none.
+pub(crate) fn mean<'a>(vectors: impl IntoIterator<Item = &'a [f32]>) -> Option<Vec<f32>> {
+    let mut sum: Vec<f32> = Vec::new();
+    for vector in vectors {
+        sum.resize(vector.len(), 0.0);
+        sum.iter_mut().zip(vector).for_each(|(sum, value)| *sum += value);
+    }
+    let length = sum.iter().map(|value| value * value).sum::<f32>().sqrt();
+    (length > 0.0).then(|| sum.into_iter().map(|value| value / length).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use async_trait::async_trait;
+    use skymem_core::{
+        Collection, EmbedderId, Embedding, ExchangeId, ExchangeKind, ModelError, Purpose, Seq, SessionId, Source, UserId,
+    };
+
+    struct TenWords(EmbedderId);
+
+    #[async_trait]
+    impl Embedder for TenWords {
+        fn id(&self) -> &EmbedderId {
+            &self.0
+        }
+        fn dimensions(&self) -> usize {
+            2
+        }
+        fn longest_text(&self) -> usize {
+            10
+        }
+        fn count_tokens(&self, text: &str) -> usize {
+            text.split_whitespace().count()
+        }
+        async fn embed(&self, _: &[&str], _: Purpose) -> Result<Vec<Embedding>, ModelError> {
+            Ok(Vec::new())
+        }
+    }
+
+    fn exchange(seq: i64, question: &str, answer: &str) -> Exchange {
+        let turn = |seq, role, text: &str| Turn {
+            seq: Seq(seq),
+            role,
+            speaker: None,
+            text: text.into(),
+            occurred_at: DateTime::UNIX_EPOCH,
+        };
+        Exchange {
+            user: UserId(uuid::Uuid::nil()),
+            id: ExchangeId(uuid::Uuid::nil()),
+            session: "s".parse::<SessionId>().unwrap(),
+            collection: Collection::default(),
+            kind: ExchangeKind::Said,
+            source: Source::default(),
+            pinned: false,
+            turns: vec![turn(seq, Role::User, question), turn(seq + 1, Role::Assistant, answer)],
+        }
+    }
+
+    fn drafts(exchanges: &[Exchange]) -> Vec<Draft> {
+        let embedder = TenWords(EmbedderId("ten".into()));
+        let shape = Shape { merge_below_tokens: 12, merge_most: 3, split_above_tokens: 20, user_words: 2.0 };
+        let background =
+            Background { embedder: &embedder, shape, zone: Tz::UTC, tongues: &[Language::ENGLISH], part_tokens: 8 };
+        let mut place = Place::default();
+        let mut all = Vec::new();
+        for exchange in exchanges {
+            let (drafts, after) = draft(exchange, &place, &background);
+            all.extend(drafts);
+            place = after;
+        }
+        all
+    }
+
+    #[test]
+    fn short_exchanges_are_merged_until_they_are_no_longer_short() {
+        let all = drafts(&[exchange(1, "Hi there", "Hello"), exchange(3, "How are", "Well"), exchange(5, "Tea or coffee", "Tea or milk please, no sugar")]);
+
+        let episodes: Vec<i64> = all.iter().map(|draft| draft.episode / PARTS_PER_TURN).collect();
+
+        assert_eq!(episodes, [1, 1, 1, 1, 5, 5]);
+    }
+
+    #[test]
+    fn a_long_answer_is_split_and_each_part_follows_the_question() {
+        let answer = "First do this thing now.\n\nThen do that thing there.\n\nLast of all rest a while here.";
+        let all = drafts(&[exchange(1, "How is it done", answer)]);
+
+        assert!(all.len() > 2);
+        for part in &all[1..] {
+            assert_eq!(part.follows, Some(all[0].id));
+            assert!(part.split);
+            assert_eq!(part.episode, part.id);
+        }
+    }
+
+    #[test]
+    fn no_passage_is_longer_than_the_embedder_reads() {
+        let all = drafts(&[exchange(1, &"a ".repeat(18), "fine")]);
+
+        assert!(all.iter().all(|draft| draft.text.split_whitespace().count() <= 10), "{all:?}");
+        assert_eq!(all.iter().map(|draft| draft.text.split_whitespace().count()).sum::<usize>(), 19);
+    }
+
+    #[test]
+    fn a_new_topic_begins_where_meanings_part() {
+        assert_eq!(topic(None, Some(&[1.0, 0.0]), 0.7), 0);
+        assert_eq!(topic(Some((3, &[1.0, 0.0])), Some(&[1.0, 0.0]), 0.7), 3);
+        assert_eq!(topic(Some((3, &[1.0, 0.0])), Some(&[0.0, 1.0]), 0.7), 4);
+        assert_eq!(topic(Some((3, &[1.0, 0.0])), None, 0.7), 3);
+    }
+}

@@ -1,0 +1,339 @@
+//! One question: found by meaning and by words, weighed, chosen, told.
+
+use std::collections::{HashMap, HashSet};
+
+use pgvector::HalfVector;
+use skymem_core::{
+    Citation, Considered, ExchangeId, Fate, LayerError, Provenance, Query, Recall, RecallId, Score, Unit,
+};
+use tokio::try_join;
+use uuid::Uuid;
+
+use crate::choose::{Candidate, Choice, Passage, choose};
+use crate::fuse::{self, Found, PassageId, Sign, Spread};
+use crate::words::{plain_words, question_terms};
+use crate::{EpisodesLayer, NAME, sql};
+
+/// How many standard deviations above the mean of unrelated texts a passage must be to count as near in meaning when it
+/// shares no word with the question.
+const NEAR_IN_MEANING: f32 = 2.0;
+
+/// How many of the nearest passages the index is asked for, and how many others tell what average is.
+const NEAREST: i64 = 400;
+const SAMPLE: i64 = 400;
+
+/// How much of a text an explanation shows.
+const EXCERPT: usize = 120;
+
+impl EpisodesLayer {
+    /// See [`skymem_core::Layer::recall`].
+    pub(crate) async fn search(&self, query: &Query) -> Result<Vec<Recall>, LayerError> {
+        let mut candidates = self.weigh(query, &[]).await?;
+        let chosen = choose(&mut candidates, self.choice(query));
+        self.tell(query, &chosen).await
+    }
+
+    /// See [`skymem_core::Layer::explain`].
+    pub(crate) async fn why(&self, query: &Query, about: Option<ExchangeId>) -> Result<Vec<Considered>, LayerError> {
+        let asked_for = match about {
+            Some(exchange) => sql::passages_of_exchange(&self.db, query.user, exchange.0).await?,
+            None => Vec::new(),
+        };
+        let mut candidates = self.weigh(query, &asked_for).await?;
+        choose(&mut candidates, self.choice(query));
+        let Some(exchange) = about else { return Ok(candidates.iter().map(considered).collect()) };
+        if asked_for.is_empty() {
+            return Ok(self.why_unknown(query, exchange).await?.into_iter().collect());
+        }
+        Ok(candidates.iter().filter(|candidate| candidate.passage.exchange_id == exchange.0).map(considered).collect())
+    }
+
+    /// Why an exchange without passages is not recalled; nothing when the journal has no such exchange.
+    async fn why_unknown(&self, query: &Query, exchange: ExchangeId) -> Result<Option<Considered>, LayerError> {
+        let remembered = sql::is_remembered(&self.db, query.user, exchange.0).await?;
+        Ok(remembered.map(|remembered| Considered {
+            id: RecallId(format!("exchange:{exchange}")),
+            exchange: Some(exchange),
+            excerpt: String::new(),
+            scores: Vec::new(),
+            fate: if remembered { Fate::NotYetLearned } else { Fate::Forgotten },
+        }))
+    }
+
+    fn choice(&self, query: &Query) -> Choice {
+        Choice {
+            unit: query.unit,
+            limit: query.limit,
+            least_score: query.least_score,
+            near_equal: self.settings.near_equal,
+        }
+    }
+
+    /// The passages that might be recalled, and those of `asked_for` in any case, with all their scores.
+    async fn weigh(&self, query: &Query, asked_for: &[PassageId]) -> Result<Vec<Candidate>, LayerError> {
+        let user = query.user;
+        let window: Vec<Uuid> = query.window.iter().map(|exchange| exchange.0).collect();
+        let (excluded, allowed, embedder) = try_join!(
+            async { Ok(sql::excluded(&self.db, user, &window, query.asked_at).await?) },
+            async { Ok(sql::allowed(&self.db, user, &query.filter, query.as_of).await?) },
+            async { Ok::<_, LayerError>(self.met_embedder().await) },
+        )?;
+        let mut found = self.find(query, embedder, allowed.as_deref(), asked_for).await?;
+        let barred: HashMap<PassageId, Fate> = excluded
+            .into_iter()
+            .map(|(id, in_window)| (id, if in_window { Fate::InWindow } else { Fate::Filtered }))
+            .collect();
+        let allowed: Option<HashSet<PassageId>> = allowed.map(|ids| ids.into_iter().collect());
+        let fate = |id: PassageId| match (barred.get(&id), &allowed) {
+            (Some(&fate), _) => fate,
+            (None, Some(allowed)) if !allowed.contains(&id) => Fate::Filtered,
+            _ => Fate::BelowLimit,
+        };
+        // What may not come back must not take a candidate's place, and still tells what the average is.
+        found.cosines.retain(|&id, _| fate(id) == Fate::BelowLimit || asked_for.contains(&id));
+        let everything = found.words.clone();
+        found.words.retain(|&id, _| fate(id) == Fate::BelowLimit || asked_for.contains(&id));
+
+        let (ranked, ranking) = fuse::rank(&found, &self.settings.weights, self.settings.candidates);
+        let mut ids: Vec<PassageId> = ranked.into_iter().map(|(id, _)| id).collect();
+        ids.extend(asked_for.iter().filter(|id| !ids.contains(id)).copied().collect::<Vec<_>>());
+        let known = sql::passages(&self.db, user, &ids).await?;
+        found.words = everything;
+
+        let named = plain_words(&query.text);
+        let signs: Vec<Sign<'_>> = known
+            .iter()
+            .map(|known| Sign {
+                session: &known.passage.session_id,
+                score: ranking.score(&found, known.passage.id),
+                next: known.followers.iter().map(|&next| ranking.score(&found, next)).reduce(f32::max),
+                speaker_is_named: known.passage.speaker.as_deref().is_some_and(|name| is_named(name, &named)),
+                in_time: query.time_hint.is_some_and(|time| time.contains(known.passage.occurred_at)),
+            })
+            .collect();
+        let fused = fuse::with_bonuses(&signs, &self.settings.weights);
+        let relevance = fuse::relevance(&fused);
+        let near = embedder.map(|known| known.unrelated.mean + NEAR_IN_MEANING * known.unrelated.deviation);
+        Ok(known
+            .into_iter()
+            .zip(fused)
+            .zip(relevance)
+            .map(|((known, fused), relevance)| {
+                let id = known.passage.id;
+                let cosine = found.cosines.get(&id).copied();
+                let words = found.words.get(&id).copied().unwrap_or(0.0);
+                let related = words > 0.0 || cosine.zip(near).is_some_and(|(cosine, near)| cosine >= near);
+                let decay = if known.passage.pinned {
+                    1.0
+                } else {
+                    let fresh_at = known.last_used_at.map_or(known.passage.occurred_at, |used| used.max(known.passage.occurred_at));
+                    known.decay(self.settings.decay()).factor(fresh_at, query.asked_at)
+                };
+                let fate = match fate(id) {
+                    Fate::BelowLimit if !related => Fate::NotFound,
+                    fate => fate,
+                };
+                Candidate { passage: known.passage, cosine, words, fused, relevance, decay, score: relevance * decay, fate }
+            })
+            .collect())
+    }
+
+    /// Searches by meaning and by words at once.
+    async fn find(
+        &self,
+        query: &Query,
+        embedder: Option<sql::KnownEmbedder>,
+        allowed: Option<&[PassageId]>,
+        asked_for: &[PassageId],
+    ) -> Result<Found, LayerError> {
+        let user = query.user;
+        let terms = question_terms(&query.text, &self.tongues(user).await?);
+        let by_words = async { Ok::<_, LayerError>(sql::words(&self.db, user, &terms).await?) };
+        let by_meaning = async {
+            match (&query.embedding, embedder) {
+                (Some(embedding), Some(embedder)) => {
+                    let embedding = HalfVector::from_f32_slice(&embedding.0);
+                    self.by_meaning(query, embedder, &embedding, allowed).await
+                }
+                _ => Ok((HashMap::new(), Spread::default())),
+            }
+        };
+        let ((words, passages), (mut cosines, cosine_spread)) = try_join!(by_words, by_meaning)?;
+        self.note_size(user, passages);
+        if let (Some(embedding), Some(embedder)) = (&query.embedding, embedder) {
+            let missing: Vec<PassageId> = best_words(&words, self.settings.candidates)
+                .into_iter()
+                .chain(asked_for.iter().copied())
+                .filter(|id| !cosines.contains_key(id))
+                .collect();
+            if !missing.is_empty() {
+                let embedding = HalfVector::from_f32_slice(&embedding.0);
+                cosines.extend(sql::cosines(&self.db, user, embedder.id, &embedding, Some(&missing)).await?);
+            }
+        }
+        Ok(Found { cosines, cosine_spread, words, passages })
+    }
+
+    /// Cosines and how they are spread: of every passage that may come back, as long as comparing all of them is quick;
+    /// of the nearest ones by the index, above that.
+    async fn by_meaning(
+        &self,
+        query: &Query,
+        embedder: sql::KnownEmbedder,
+        embedding: &HalfVector,
+        allowed: Option<&[PassageId]>,
+    ) -> Result<(HashMap<PassageId, f32>, Spread), LayerError> {
+        let user = query.user;
+        let spread = |cosines: &HashMap<PassageId, f32>| {
+            Spread::of(cosines.values().copied(), cosines.len(), embedder.unrelated)
+        };
+        let to_compare = allowed.map_or(self.size(user).unwrap_or(0), <[PassageId]>::len);
+        if to_compare <= self.settings.exact_up_to || !sql::has_near_index(&self.db, embedder.id).await? {
+            let cosines = sql::cosines(&self.db, user, embedder.id, embedding, allowed).await?;
+            let spread = spread(&cosines);
+            return Ok((cosines, spread));
+        }
+        let dimensions = self.embedder.dimensions();
+        let sample = sql::sample(&self.db, user, embedder.id, embedding, SAMPLE);
+        let nearest = sql::nearest(&self.db, user, embedder.id, embedding, dimensions, allowed, NEAREST);
+        let (sample, nearest) = try_join!(sample, nearest)?;
+        Ok((nearest, spread(&sample)))
+    }
+
+    /// Recalls with their texts, provenance and surroundings, in the order of `chosen`.
+    async fn tell(&self, query: &Query, chosen: &[Candidate]) -> Result<Vec<Recall>, LayerError> {
+        let members = self.members(query, chosen).await?;
+        let mut around: Vec<Vec<PassageId>> = Vec::with_capacity(chosen.len());
+        for (candidate, members) in chosen.iter().zip(&members) {
+            around.push(match (query.neighbours, members.first(), members.last()) {
+                (1.., Some(&first), Some(&last)) => {
+                    let exchanges = i64::try_from(query.neighbours).unwrap_or(i64::MAX);
+                    let session = &candidate.passage.session_id;
+                    sql::around(&self.db, query.user, session, first, last, exchanges).await?
+                }
+                _ => Vec::new(),
+            });
+        }
+        let wanted: HashSet<PassageId> = members.iter().chain(&around).flatten().copied().collect();
+        let missing: Vec<PassageId> = wanted.into_iter().collect();
+        let passages: HashMap<PassageId, Passage> = sql::passages(&self.db, query.user, &missing)
+            .await?
+            .into_iter()
+            .map(|known| (known.passage.id, known.passage))
+            .collect();
+        let mut recalls = Vec::with_capacity(chosen.len());
+        for ((candidate, members), around) in chosen.iter().zip(members).zip(around) {
+            let own: Vec<&Passage> = members.iter().filter_map(|id| passages.get(id)).collect();
+            let topic = candidate.passage.topic;
+            let session = &candidate.passage.session_id;
+            let began_at = sql::topic_began_at(&self.db, query.user, session, topic).await?;
+            let mut recall = recall(query.unit, candidate, &own);
+            recall.provenance.topic = began_at.map(|at| (topic, at));
+            recall.neighbours = around.iter().filter_map(|id| passages.get(id)).map(Passage::line).collect();
+            recalls.push(recall);
+        }
+        Ok(recalls)
+    }
+
+    /// The passages that each recall is made of, in order.
+    async fn members(&self, query: &Query, chosen: &[Candidate]) -> Result<Vec<Vec<PassageId>>, LayerError> {
+        let user = query.user;
+        match query.unit {
+            Unit::Turn => Ok(chosen.iter().map(|candidate| vec![candidate.passage.id]).collect()),
+            Unit::Segment => {
+                let mut all = Vec::with_capacity(chosen.len());
+                for Candidate { passage, .. } in chosen {
+                    all.push(sql::passages_of_segment(&self.db, user, &passage.session_id, passage.topic).await?);
+                }
+                Ok(all)
+            }
+            Unit::Exchange => {
+                let split: Vec<Uuid> =
+                    chosen.iter().filter(|c| c.passage.split).map(|c| c.passage.exchange_id).collect();
+                let mut questions = sql::questions(&self.db, user, &split).await?;
+                let mut all = Vec::with_capacity(chosen.len());
+                for Candidate { passage, .. } in chosen {
+                    all.push(if passage.split {
+                        let mut members = questions.get_mut(&passage.exchange_id).cloned().unwrap_or_default();
+                        members.push(passage.id);
+                        members.dedup();
+                        members
+                    } else {
+                        sql::passages_of_episodes(&self.db, user, &[passage.episode]).await?
+                    });
+                }
+                Ok(all)
+            }
+        }
+    }
+}
+
+/// The passages with the best scores by words, at most `most`.
+fn best_words(words: &HashMap<PassageId, f32>, most: usize) -> Vec<PassageId> {
+    let mut best: Vec<(PassageId, f32)> = words.iter().map(|(&id, &score)| (id, score)).collect();
+    best.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(b.0.cmp(&a.0)));
+    best.into_iter().take(most).map(|(id, _)| id).collect()
+}
+
+/// Whether a question that has these words names a speaker.
+fn is_named(name: &str, words: &HashSet<String>) -> bool {
+    plain_words(name).iter().any(|part| words.contains(part))
+}
+
+fn recall(unit: Unit, candidate: &Candidate, own: &[&Passage]) -> Recall {
+    let hit = &candidate.passage;
+    let first = own.first().copied().unwrap_or(hit);
+    let last = own.last().copied().unwrap_or(hit);
+    let id = match unit {
+        Unit::Turn => format!("passage:{}", hit.id),
+        Unit::Exchange if hit.split => format!("passage:{}", hit.id),
+        Unit::Exchange => format!("episode:{}", hit.episode),
+        Unit::Segment => format!("segment:{}", first.id),
+    };
+    let mut exchanges: Vec<ExchangeId> = own.iter().map(|passage| ExchangeId(passage.exchange_id)).collect();
+    exchanges.dedup();
+    let lines: Vec<String> = own.iter().map(|passage| passage.line()).collect();
+    Recall {
+        id: RecallId(id),
+        layer: NAME,
+        text: lines.join("\n"),
+        score: Score(candidate.score),
+        citation: Citation::session(hit.occurred_at),
+        provenance: Provenance {
+            exchange: Some(ExchangeId(hit.exchange_id)),
+            exchanges: if exchanges.len() > 1 { exchanges } else { Vec::new() },
+            session: hit.session_id.parse().ok(),
+            seqs: Some((first.seq(), last.seq())),
+            collection: hit.collection.parse().ok(),
+            source: hit.source.parse().ok(),
+            occurred_at: Some(hit.occurred_at),
+            role: (unit == Unit::Turn).then_some(hit.role),
+            speaker: if unit == Unit::Turn { hit.speaker.clone() } else { None },
+            topic: None,
+            file: None,
+            pinned: hit.pinned,
+        },
+        neighbours: Vec::new(),
+    }
+}
+
+fn considered(candidate: &Candidate) -> Considered {
+    let passage = &candidate.passage;
+    let score = |name: &str, value: f32| (name.to_owned(), value);
+    let mut scores: Vec<(String, f32)> = candidate.cosine.map(|cosine| score("vector", cosine)).into_iter().collect();
+    scores.extend([
+        score("words", candidate.words),
+        score("fused", candidate.fused),
+        score("relevance", candidate.relevance),
+        score("decay", candidate.decay),
+        score("score", candidate.score),
+    ]);
+    Considered {
+        id: RecallId(format!("passage:{}", passage.id)),
+        exchange: Some(ExchangeId(passage.exchange_id)),
+        excerpt: passage.line().chars().take(EXCERPT).collect(),
+        scores,
+        fate: candidate.fate,
+    }
+}
+
