@@ -1,0 +1,245 @@
+//! The encoder: BERT's layers over several texts at once.
+//!
+//! The tokens of all texts of a pass stand in one matrix, a row each, without padding: the layers see only that, and
+//! weights are fetched once per pass. Only attention looks at each text by itself.
+
+use super::math::{Norm, Shape, add_bias, add_bias_and_gelu, multiply, softmax, unit_mean};
+
+/// A loaded model.
+pub(crate) struct Encoder {
+    sizes: Sizes,
+    words: Box<dyn Words>,
+    /// What each position adds to a word, the token type (always the first) included.
+    positions: Vec<f32>,
+    norm: Norm,
+    layers: Vec<Layer>,
+}
+
+/// The measures of a model.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sizes {
+    /// Numbers that stand for a token, and in an embedding.
+    pub(crate) width: usize,
+    pub(crate) layers: usize,
+    pub(crate) heads: usize,
+    /// Numbers that stand for a token in the middle of a layer.
+    pub(crate) inner_width: usize,
+    /// Words it knows.
+    pub(crate) words: usize,
+    /// Tokens it can read at once.
+    pub(crate) positions: usize,
+    pub(crate) epsilon: f32,
+}
+
+/// A file of weights. Names are `emb.` or `l<layer>.`, the part, then `w` for weights or `b` for biases.
+pub(crate) trait Tensors {
+    fn sizes(&self) -> Sizes;
+    /// Numbers that are never packed.
+    fn vector(&self, name: &str, length: usize) -> Result<Vec<f32>, String>;
+    /// The weights of a layer, row by row; a file may keep them packed.
+    fn matrix(&self, name: &str, rows: usize, columns: usize) -> Result<Vec<f32>, String>;
+    fn words(&self) -> Result<Box<dyn Words>, String>;
+}
+
+/// The vectors of words; too many to unpack.
+pub(crate) trait Words: Send + Sync {
+    /// Adds the vector of `word` to `row`.
+    fn add(&self, word: u32, row: &mut [f32]);
+}
+
+struct Layer {
+    /// Query, key and value beside each other.
+    attend: Linear,
+    join: Linear,
+    attention_norm: Norm,
+    widen: Linear,
+    narrow: Linear,
+    output_norm: Norm,
+}
+
+/// Weights by input, so that the outputs of one input stand together, and a bias for each output.
+struct Linear {
+    weights: Vec<f32>,
+    bias: Vec<f32>,
+}
+
+/// Room for the numbers of a pass; kept between passes.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    rows: Vec<f32>,
+    attend: Vec<f32>,
+    shares: Vec<f32>,
+    context: Vec<f32>,
+    inner: Vec<f32>,
+    output: Vec<f32>,
+}
+
+impl Encoder {
+    /// Unpacks the weights of `tensors`.
+    pub(crate) fn load(tensors: &dyn Tensors) -> Result<Self, String> {
+        let sizes = tensors.sizes();
+        let Sizes { width, heads, inner_width, positions, epsilon, .. } = sizes;
+        if width == 0 || inner_width == 0 || heads == 0 || width % heads != 0 || width > 1 << 16 || positions > 1 << 20 {
+            return Err("its sizes make no sense".into());
+        }
+        let norm = |part: &str| {
+            Ok::<_, String>(Norm {
+                gain: tensors.vector(&format!("{part}.w"), width)?,
+                shift: tensors.vector(&format!("{part}.b"), width)?,
+                epsilon,
+            })
+        };
+
+        let mut position_rows = tensors.vector("emb.pos", positions * width)?;
+        let kind = tensors.vector("emb.type", 2 * width)?;
+        position_rows.chunks_exact_mut(width).for_each(|row| add_bias(row, &kind[..width]));
+
+        let layer = |layer: usize| {
+            let name = |part: &str| format!("l{layer}.{part}");
+            let linear = |parts: &[&str], inputs, outputs| {
+                let parts: Vec<String> = parts.iter().map(|part| name(part)).collect();
+                Linear::load(tensors, &parts, inputs, outputs)
+            };
+            Ok::<_, String>(Layer {
+                attend: linear(&["q", "k", "v"], width, width)?,
+                join: linear(&["ao"], width, width)?,
+                attention_norm: norm(&name("aln"))?,
+                widen: linear(&["fi"], width, inner_width)?,
+                narrow: linear(&["fo"], inner_width, width)?,
+                output_norm: norm(&name("oln"))?,
+            })
+        };
+        Ok(Self {
+            sizes,
+            words: tensors.words()?,
+            positions: position_rows,
+            norm: norm("emb.ln")?,
+            layers: (0..sizes.layers).map(layer).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Tokens it can read at once.
+    pub(crate) fn positions(&self) -> usize {
+        self.sizes.positions
+    }
+
+    /// Numbers in an embedding.
+    pub(crate) fn width(&self) -> usize {
+        self.sizes.width
+    }
+
+    /// The unit-length mean over the tokens of each text.
+    ///
+    /// # Panics
+    ///
+    /// When a text is empty, longer than [`Encoder::positions`], or has a token the model does not know.
+    pub(crate) fn encode(&self, texts: &[&[u32]], scratch: &mut Scratch) -> Vec<Vec<f32>> {
+        let Sizes { width, inner_width, .. } = self.sizes;
+        let tokens = texts.iter().map(|text| text.len()).sum();
+        scratch.make_room(tokens, &self.sizes);
+        self.place_words(texts, &mut scratch.rows);
+        self.norm.apply(&mut scratch.rows);
+        for layer in &self.layers {
+            let rows = &mut scratch.rows;
+            layer.attend.apply(rows, &mut scratch.attend, tokens);
+            add_bias(&mut scratch.attend, &layer.attend.bias);
+            let mut start = 0;
+            for text in texts {
+                self.attend(&scratch.attend, &mut scratch.context, &mut scratch.shares, start, text.len());
+                start += text.len();
+            }
+            layer.join.apply(&scratch.context, &mut scratch.output, tokens);
+            layer.attention_norm.add_and_apply(rows, &scratch.output, &layer.join.bias);
+
+            layer.widen.apply(rows, &mut scratch.inner, tokens);
+            add_bias_and_gelu(&mut scratch.inner, &layer.widen.bias);
+            layer.narrow.apply(&scratch.inner, &mut scratch.output, tokens);
+            layer.output_norm.add_and_apply(rows, &scratch.output, &layer.narrow.bias);
+        }
+        debug_assert_eq!(scratch.inner.len(), tokens * inner_width);
+        let mut rest = scratch.rows.as_slice();
+        texts
+            .iter()
+            .map(|text| {
+                let (own, others) = rest.split_at(text.len() * width);
+                rest = others;
+                unit_mean(own, width)
+            })
+            .collect()
+    }
+
+    fn place_words(&self, texts: &[&[u32]], rows: &mut [f32]) {
+        let width = self.sizes.width;
+        let mut rows = rows.chunks_exact_mut(width);
+        for text in texts {
+            assert!(text.len() <= self.sizes.positions, "the length of a text is checked before");
+            let positions = self.positions.chunks_exact(width);
+            for ((word, position), row) in text.iter().zip(positions).zip(&mut rows) {
+                row.copy_from_slice(position);
+                self.words.add(*word, row);
+            }
+        }
+    }
+
+    /// What each of `length` tokens from `start` on takes from the others, head by head.
+    fn attend(&self, attend: &[f32], context: &mut [f32], shares: &mut [f32], start: usize, length: usize) {
+        let Sizes { width, heads, .. } = self.sizes;
+        let head_width = width / heads;
+        let scale = 1.0 / (head_width as f32).sqrt();
+        let inside = |stride| Shape { rows: length, columns: head_width, stride };
+        let shares = &mut shares[..length * length];
+        for head in 0..heads {
+            let part = |which: usize| &attend[start * 3 * width + which * width + head * head_width..];
+            let (query, key, value) = (part(0), part(1), part(2));
+            let square = Shape::dense(length, length);
+            multiply((shares, square), (query, inside(3 * width)), (key, inside(3 * width)), true, scale);
+            softmax(shares, length);
+            let context = &mut context[start * width + head * head_width..];
+            multiply((context, inside(width)), (shares, square), (value, inside(3 * width)), false, 1.0);
+        }
+    }
+}
+
+impl Linear {
+    /// Puts the parts of that name, each of `outputs` rows, beside each other.
+    fn load(tensors: &dyn Tensors, parts: &[String], inputs: usize, outputs: usize) -> Result<Self, String> {
+        let all_outputs = parts.len() * outputs;
+        let mut weights = vec![0.0; inputs * all_outputs];
+        let mut bias = Vec::with_capacity(all_outputs);
+        for part in parts {
+            let matrix = tensors.matrix(&format!("{part}.w"), outputs, inputs)?;
+            for (output, row) in (bias.len()..).zip(matrix.chunks_exact(inputs)) {
+                for (input, weight) in row.iter().enumerate() {
+                    weights[input * all_outputs + output] = *weight;
+                }
+            }
+            bias.extend(tensors.vector(&format!("{part}.b"), outputs)?);
+        }
+        Ok(Self { weights, bias })
+    }
+
+    /// The product alone; the bias is added in one go with what comes next.
+    fn apply(&self, rows: &[f32], out: &mut [f32], tokens: usize) {
+        let outputs = self.bias.len();
+        let inputs = self.weights.len() / outputs;
+        multiply(
+            (out, Shape::dense(tokens, outputs)),
+            (rows, Shape::dense(tokens, inputs)),
+            (&self.weights, Shape::dense(inputs, outputs)),
+            false,
+            1.0,
+        );
+    }
+}
+
+impl Scratch {
+    fn make_room(&mut self, tokens: usize, sizes: &Sizes) {
+        let longest = tokens.min(sizes.positions);
+        self.rows.resize(tokens * sizes.width, 0.0);
+        self.attend.resize(tokens * sizes.width * 3, 0.0);
+        self.shares.resize(longest * longest, 0.0);
+        self.context.resize(tokens * sizes.width, 0.0);
+        self.inner.resize(tokens * sizes.inner_width, 0.0);
+        self.output.resize(tokens * sizes.width, 0.0);
+    }
+}
