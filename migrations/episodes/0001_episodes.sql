@@ -31,12 +31,12 @@ create table episodes.passage (
     tokens       integer not null,
     words        integer not null,
     word_weight  real not null,
-    primary key (user_id, id),
+    -- What every search by words needs of every passage, without touching its text.
+    primary key (user_id, id) include (follows, words, word_weight),
     foreign key (user_id, exchange_id) references journal.remembered on delete cascade
 );
 create index passage_by_exchange on episodes.passage (user_id, exchange_id);
 create index passage_by_session on episodes.passage (user_id, session_id, id);
-create index passage_by_followed on episodes.passage (user_id, follows);
 create index passage_by_episode on episodes.passage (user_id, episode);
 
 -- A passage's place in meaning. A narrow table of its own: scanning it is what a search costs.

@@ -186,7 +186,10 @@ impl FromStr for FileName {
         if fine {
             Ok(Self(name.to_owned()))
         } else {
-            Err(BadName("a memory file's name ends in .md, has at most 100 bytes, and holds no / \\ : and no leading dot".into()))
+            Err(BadName(
+                "a memory file's name ends in .md, has at most 100 bytes, and holds no / \\ : and no leading dot"
+                    .into(),
+            ))
         }
     }
 }

@@ -129,7 +129,9 @@ pub(crate) fn choose(candidates: &mut [Candidate], choice: Choice) -> Vec<Candid
             contents.push(content);
             chosen.push(at);
             Fate::Recalled
-        } else if candidate.decay < 1.0 && chosen.last().is_some_and(|&last| candidate.relevance > candidates[last].score) {
+        } else if candidate.decay < 1.0
+            && chosen.last().is_some_and(|&last| candidate.relevance > candidates[last].score)
+        {
             Fate::Decayed
         } else {
             Fate::BelowLimit
@@ -142,15 +144,19 @@ pub(crate) fn choose(candidates: &mut [Candidate], choice: Choice) -> Vec<Candid
 fn newest_first_among_near_equals(mut chosen: Vec<Candidate>, near_equal: f32) -> Vec<Candidate> {
     let Some(best) = chosen.first().map(|candidate| candidate.score) else { return chosen };
     let near = chosen.partition_point(|candidate| candidate.score >= best * (1.0 - near_equal));
-    chosen[..near].sort_by(|a, b| {
-        b.passage.occurred_at.cmp(&a.passage.occurred_at).then(b.score.total_cmp(&a.score))
-    });
+    chosen[..near].sort_by(|a, b| b.passage.occurred_at.cmp(&a.passage.occurred_at).then(b.score.total_cmp(&a.score)));
     chosen
 }
 
 /// The words of a passage, which is what two passages that say the same share.
 fn content(passage: &Passage) -> BTreeSet<String> {
-    passage.text.to_lowercase().split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty()).map(str::to_owned).collect()
+    passage
+        .text
+        .to_lowercase()
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|w| !w.is_empty())
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Whether two sets of words say the same: nine in ten shared, and every number. "Room 12" does not repeat "room 14".

@@ -211,7 +211,8 @@ mod tests {
     use super::*;
     use async_trait::async_trait;
     use skymem_core::{
-        Collection, EmbedderId, Embedding, ExchangeId, ExchangeKind, ModelError, Purpose, Seq, SessionId, Source, UserId,
+        Collection, EmbedderId, Embedding, ExchangeId, ExchangeKind, ModelError, Purpose, Seq, SessionId, Source,
+        UserId,
     };
 
     struct TenWords(EmbedderId);
@@ -272,7 +273,11 @@ mod tests {
 
     #[test]
     fn short_exchanges_are_merged_until_they_are_no_longer_short() {
-        let all = drafts(&[exchange(1, "Hi there", "Hello"), exchange(3, "How are", "Well"), exchange(5, "Tea or coffee", "Tea or milk please, no sugar")]);
+        let all = drafts(&[
+            exchange(1, "Hi there", "Hello"),
+            exchange(3, "How are", "Well"),
+            exchange(5, "Tea or coffee", "Tea or milk please, no sugar"),
+        ]);
 
         let episodes: Vec<i64> = all.iter().map(|draft| draft.episode / PARTS_PER_TURN).collect();
 

@@ -2,7 +2,7 @@
 //!
 //! What is searched are *passages* (turns, or parts of long ones), what is recalled are exchanges, turns or segments.
 //! Reading order: [`EpisodesLayer::observe`] and `learn.rs` (how passages come to be), `search.rs` (how they are found
-//! and weighed), `fuse.rs`, `decay.rs`, `choose.rs` (the thinking), `sql.rs` (every statement).
+//! and weighed), `bm25.rs`, `fuse.rs`, `decay.rs`, `choose.rs` (the thinking), `sql.rs` (every statement).
 //!
 //! ```toml
 //! [layers.episodes]
@@ -19,6 +19,7 @@
 //! exact_up_to = 50000          # up to this many passages of a user every one is compared; above, an index is used
 //! ```
 
+mod bm25;
 mod calibrate;
 mod choose;
 mod decay;
@@ -202,7 +203,10 @@ impl Layer for EpisodesLayer {
                 shape: self.settings.shape(),
                 zone,
                 tongues: &tongues,
-                part_tokens: part_tokens.get(exchange.collection.as_str()).copied().unwrap_or(self.settings.part_tokens),
+                part_tokens: part_tokens
+                    .get(exchange.collection.as_str())
+                    .copied()
+                    .unwrap_or(self.settings.part_tokens),
             };
             let (drafts, after) = learn::draft(exchange, &places[session], &background);
             places.insert(session, after);
@@ -317,8 +321,11 @@ impl EpisodesLayer {
             let texts: Vec<String> =
                 some.iter().map(|passage| learn::embedded_text(passage.speaker.as_deref(), &passage.text)).collect();
             let vectors = self.embed_passages(&texts).await?;
-            let pairs: Vec<(i64, &Embedding)> =
-                some.iter().zip(&vectors).filter_map(|(passage, vector)| Some((passage.id, vector.as_ref()?))).collect();
+            let pairs: Vec<(i64, &Embedding)> = some
+                .iter()
+                .zip(&vectors)
+                .filter_map(|(passage, vector)| Some((passage.id, vector.as_ref()?)))
+                .collect();
             if let Some(user) = some.first().map(|passage| passage.user) {
                 let mut connection = self.db.acquire().await?;
                 sql::insert_vectors(&mut connection, user, embedder.id, &pairs).await?;

@@ -9,6 +9,7 @@ use skymem_core::{
 use tokio::try_join;
 use uuid::Uuid;
 
+use crate::bm25::{self, Sheet};
 use crate::choose::{Candidate, Choice, Passage, choose};
 use crate::fuse::{self, Found, PassageId, Sign, Spread};
 use crate::words::{plain_words, question_terms};
@@ -78,7 +79,7 @@ impl EpisodesLayer {
             async { Ok(sql::allowed(&self.db, user, &query.filter, query.as_of).await?) },
             async { Ok::<_, LayerError>(self.met_embedder().await) },
         )?;
-        let mut found = self.find(query, embedder, allowed.as_deref(), asked_for).await?;
+        let (mut found, sheet) = self.find(query, embedder, allowed.as_deref(), asked_for).await?;
         let barred: HashMap<PassageId, Fate> = excluded
             .into_iter()
             .map(|(id, in_window)| (id, if in_window { Fate::InWindow } else { Fate::Filtered }))
@@ -106,7 +107,7 @@ impl EpisodesLayer {
             .map(|known| Sign {
                 session: &known.passage.session_id,
                 score: ranking.score(&found, known.passage.id),
-                next: known.followers.iter().map(|&next| ranking.score(&found, next)).reduce(f32::max),
+                next: sheet.followers(known.passage.id).map(|next| ranking.score(&found, next)).reduce(f32::max),
                 speaker_is_named: known.passage.speaker.as_deref().is_some_and(|name| is_named(name, &named)),
                 in_time: query.time_hint.is_some_and(|time| time.contains(known.passage.occurred_at)),
             })
@@ -126,14 +127,25 @@ impl EpisodesLayer {
                 let decay = if known.passage.pinned {
                     1.0
                 } else {
-                    let fresh_at = known.last_used_at.map_or(known.passage.occurred_at, |used| used.max(known.passage.occurred_at));
+                    let fresh_at = known
+                        .last_used_at
+                        .map_or(known.passage.occurred_at, |used| used.max(known.passage.occurred_at));
                     known.decay(self.settings.decay()).factor(fresh_at, query.asked_at)
                 };
                 let fate = match fate(id) {
                     Fate::BelowLimit if !related => Fate::NotFound,
                     fate => fate,
                 };
-                Candidate { passage: known.passage, cosine, words, fused, relevance, decay, score: relevance * decay, fate }
+                Candidate {
+                    passage: known.passage,
+                    cosine,
+                    words,
+                    fused,
+                    relevance,
+                    decay,
+                    score: relevance * decay,
+                    fate,
+                }
             })
             .collect())
     }
@@ -145,10 +157,11 @@ impl EpisodesLayer {
         embedder: Option<sql::KnownEmbedder>,
         allowed: Option<&[PassageId]>,
         asked_for: &[PassageId],
-    ) -> Result<Found, LayerError> {
+    ) -> Result<(Found, Sheet), LayerError> {
         let user = query.user;
         let terms = question_terms(&query.text, &self.tongues(user).await?);
-        let by_words = async { Ok::<_, LayerError>(sql::words(&self.db, user, &terms).await?) };
+        let by_words = async { Ok::<_, LayerError>(sql::hits(&self.db, user, &terms).await?) };
+        let sheet = async { Ok::<_, LayerError>(sql::sheet(&self.db, user).await?) };
         let by_meaning = async {
             match (&query.embedding, embedder) {
                 (Some(embedding), Some(embedder)) => {
@@ -158,8 +171,9 @@ impl EpisodesLayer {
                 _ => Ok((HashMap::new(), Spread::default())),
             }
         };
-        let ((words, passages), (mut cosines, cosine_spread)) = try_join!(by_words, by_meaning)?;
-        self.note_size(user, passages);
+        let (hits, sheet, (mut cosines, cosine_spread)) = try_join!(by_words, sheet, by_meaning)?;
+        let words = bm25::scores(&hits, &sheet);
+        self.note_size(user, sheet.passages());
         if let (Some(embedding), Some(embedder)) = (&query.embedding, embedder) {
             let missing: Vec<PassageId> = best_words(&words, self.settings.candidates)
                 .into_iter()
@@ -171,7 +185,8 @@ impl EpisodesLayer {
                 cosines.extend(sql::cosines(&self.db, user, embedder.id, &embedding, Some(&missing)).await?);
             }
         }
-        Ok(Found { cosines, cosine_spread, words, passages })
+        let passages = sheet.passages();
+        Ok((Found { cosines, cosine_spread, words, passages }, sheet))
     }
 
     /// Cosines and how they are spread: of every passage that may come back, as long as comparing all of them is quick;
@@ -336,4 +351,3 @@ fn considered(candidate: &Candidate) -> Considered {
         fate: candidate.fate,
     }
 }
-

@@ -115,7 +115,8 @@ fn blocks(text: &str) -> Vec<Range<usize>> {
 /// Whether a line begins a step: `1. `, `2) `, `- `, `* `, `Step 3`, or a heading.
 fn is_step(line: &str) -> bool {
     let after_digits = line.trim_start_matches(|c: char| c.is_ascii_digit());
-    let numbered = after_digits.len() < line.len() && (after_digits.starts_with(". ") || after_digits.starts_with(") "));
+    let numbered =
+        after_digits.len() < line.len() && (after_digits.starts_with(". ") || after_digits.starts_with(") "));
     numbered || ["- ", "* ", "+ ", "# ", "## ", "### ", "Step "].iter().any(|sign| line.starts_with(sign))
 }
 
@@ -145,11 +146,11 @@ mod tests {
         check("one two\n\nthree four", 10, &["one two\n\nthree four"]);
         check("one two\n\nthree four", 3, &["one two", "three four"]);
         check("intro here\n1. first step\n2. second step", 3, &["intro here", "1. first step", "2. second step"]);
-        check("see\n```\nfn a() {}\n\nfn b() {}\n```\nthat was all of it", 8, &[
-            "see",
-            "```\nfn a() {}\n\nfn b() {}\n```",
-            "that was all of it",
-        ]);
+        check(
+            "see\n```\nfn a() {}\n\nfn b() {}\n```\nthat was all of it",
+            8,
+            &["see", "```\nfn a() {}\n\nfn b() {}\n```", "that was all of it"],
+        );
         check("", 3, &[]);
         check(" \n ", 3, &[]);
     }

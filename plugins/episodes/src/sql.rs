@@ -8,10 +8,12 @@ use skymem_core::{Embedding, ExchangeId, Filter, Role, TimeRange, UserId};
 use sqlx::{AssertSqlSafe, PgConnection, PgPool, Postgres, QueryBuilder};
 use uuid::Uuid;
 
+use crate::bm25::{Hit, Measure, Sheet};
 use crate::choose::{PARTS_PER_TURN, Passage};
 use crate::decay::Decay;
 use crate::fuse::{PassageId, Spread};
 use crate::learn::{Draft, OpenEpisode, Place};
+use crate::words::Count;
 
 /// An embedder this layer has met.
 #[derive(Debug, Clone, Copy)]
@@ -500,58 +502,48 @@ pub(crate) async fn sample(
     Ok(row.ids.into_iter().zip(row.cosines).collect())
 }
 
-/// The BM25 scores of every passage of a user that shares one of `terms` with the question, and how many passages there
-/// are. Each passage is searched by its own words and by the first ones of the passage it follows.
-///
-/// Lucene's idf `ln(1 + (N - n + 0.5) / (n + 0.5))`, k1 = 1.5, b = 0.75.
-pub(crate) async fn words(
-    db: &PgPool,
-    user: UserId,
-    terms: &[String],
-) -> sqlx::Result<(HashMap<PassageId, f32>, usize)> {
+/// What every search by words needs to know of a user's passages.
+pub(crate) async fn sheet(db: &PgPool, user: UserId) -> sqlx::Result<Sheet> {
     let row = sqlx::query!(
         r#"
-        with hit as (
-            select passage_id, term, count, head
-            from episodes.posting
-            where user_id = $1 and term = any($2)
-        ), entry as (
-            select passage_id, term, count from hit
-            union all
-            select next.id, hit.term, hit.head
-            from hit
-            join episodes.passage next on next.user_id = $1 and next.follows = hit.passage_id
-            where hit.head > 0
-        ), frequency as (
-            select passage_id, term, sum(count)::real as count from entry group by passage_id, term
-        ), rarity as (
-            select term, count(*)::real as holders from frequency group by term
-        ), size as (
-            select count(*)::real as passages, greatest(coalesce(avg(words), 1), 1)::real as words
-            from episodes.passage
-            where user_id = $1
-        ), scored as (
-            select passage.id,
-                   (passage.word_weight * sum(
-                       ln(1 + (size.passages - rarity.holders + 0.5) / (rarity.holders + 0.5))
-                       * frequency.count * 2.5
-                       / (frequency.count + 1.5 * (0.25 + 0.75 * passage.words / size.words))))::real as score
-            from frequency
-            join rarity using (term)
-            join episodes.passage on passage.user_id = $1 and passage.id = frequency.passage_id
-            cross join size
-            group by passage.id, passage.word_weight
-        )
-        select coalesce((select array_agg(id) from scored), '{}')    as "ids!",
-               coalesce((select array_agg(score) from scored), '{}') as "scores!",
-               (select passages from size)::bigint                   as "passages!"
+        select coalesce(array_agg(id), '{}')                    as "ids!",
+               coalesce(array_agg(coalesce(follows, -1)), '{}') as "follows!",
+               coalesce(array_agg(words), '{}')                 as "words!",
+               coalesce(array_agg(word_weight), '{}')           as "weights!"
+        from episodes.passage
+        where user_id = $1
+        "#,
+        user.0,
+    )
+    .fetch_one(db)
+    .await?;
+    let follows =
+        row.ids.iter().zip(row.follows).filter(|(_, followed)| *followed >= 0).map(|(&id, followed)| (followed, id));
+    let follows = follows.collect();
+    let measures =
+        row.words.into_iter().zip(row.weights).map(|(words, weight)| Measure { words: words as f32, weight });
+    Ok(Sheet::new(row.ids.into_iter().zip(measures).collect(), follows))
+}
+
+/// Where each of `terms` stands in a user's passages.
+pub(crate) async fn hits(db: &PgPool, user: UserId, terms: &[String]) -> sqlx::Result<Vec<Vec<Hit>>> {
+    let rows = sqlx::query!(
+        r#"
+        select array_agg(passage_id) as "ids!", array_agg(count) as "counts!", array_agg(head) as "heads!"
+        from episodes.posting
+        where user_id = $1 and term = any($2)
+        group by term
         "#,
         user.0,
         terms,
     )
-    .fetch_one(db)
+    .fetch_all(db)
     .await?;
-    Ok((row.ids.into_iter().zip(row.scores).collect(), usize::try_from(row.passages).unwrap_or(0)))
+    let hits = |ids: Vec<i64>, counts: Vec<i16>, heads: Vec<i16>| {
+        let counts = counts.into_iter().zip(heads);
+        ids.into_iter().zip(counts).map(|(id, (all, head))| Hit { id, count: Count { all, head } }).collect()
+    };
+    Ok(rows.into_iter().map(|row| hits(row.ids, row.counts, row.heads)).collect())
 }
 
 /// The passages of a user that must not come back whatever the question: those of `window`, and those of sessions that
@@ -594,9 +586,8 @@ pub(crate) async fn allowed(
     }
     let mut query = QueryBuilder::<Postgres>::new("select coalesce(array_agg(passage.id), '{}') from episodes.passage");
     if filter.pinned.is_some() {
-        query.push(
-            " join journal.exchange on exchange.user_id = passage.user_id and exchange.id = passage.exchange_id",
-        );
+        query
+            .push(" join journal.exchange on exchange.user_id = passage.user_id and exchange.id = passage.exchange_id");
     }
     query.push(" where passage.user_id = ").push_bind(user.0);
     if !filter.sessions.is_empty() {
@@ -631,8 +622,6 @@ pub(crate) async fn allowed(
 /// A passage with what bears on its rank.
 pub(crate) struct Known {
     pub(crate) passage: Passage,
-    /// The passages that follow it.
-    pub(crate) followers: Vec<PassageId>,
     pub(crate) last_used_at: Option<DateTime<Utc>>,
     /// How its collection fades, where it has a rule of its own.
     pub(crate) half_life_days: Option<f32>,
@@ -656,8 +645,6 @@ pub(crate) async fn passages(db: &PgPool, user: UserId, ids: &[PassageId]) -> sq
         select passage.id, passage.exchange_id, passage.session_id, passage.collection, passage.source, passage.role,
                passage.speaker, passage.text, passage.occurred_at, passage.episode, passage.split, passage.topic,
                exchange.pinned,
-               array(select next.id from episodes.passage next
-                     where next.user_id = $1 and next.follows = passage.id) as "followers!",
                "use".last_used_at as "last_used_at?",
                collection.half_life_days as "half_life_days?",
                collection.decay_floor as "decay_floor?"
@@ -690,7 +677,6 @@ pub(crate) async fn passages(db: &PgPool, user: UserId, ids: &[PassageId]) -> sq
                 topic: row.topic,
                 pinned: row.pinned,
             },
-            followers: row.followers,
             last_used_at: row.last_used_at,
             half_life_days: row.half_life_days,
             decay_floor: row.decay_floor,
@@ -747,7 +733,11 @@ pub(crate) async fn passages_of_episodes(
 }
 
 /// The first passage a person said in each of `exchanges`: the question that its parts answer.
-pub(crate) async fn questions(db: &PgPool, user: UserId, exchanges: &[Uuid]) -> sqlx::Result<HashMap<Uuid, Vec<PassageId>>> {
+pub(crate) async fn questions(
+    db: &PgPool,
+    user: UserId,
+    exchanges: &[Uuid],
+) -> sqlx::Result<HashMap<Uuid, Vec<PassageId>>> {
     let rows = sqlx::query!(
         r#"
         select distinct on (exchange_id) exchange_id, id

@@ -292,7 +292,8 @@ mod tests {
 
     #[test]
     fn a_new_language_must_be_clear() {
-        let german = "Gestern bin ich mit dem Fahrrad nach Hannover gefahren, weil das Wetter endlich wieder schön war.";
+        let german =
+            "Gestern bin ich mit dem Fahrrad nach Hannover gefahren, weil das Wetter endlich wieder schön war.";
         assert_eq!(language_of(german, &[]).code(), "de");
         assert_eq!(language_of("Ciao!", &[]).code(), "en");
     }
