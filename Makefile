@@ -1,0 +1,29 @@
+# `make` lists what can be done here.
+
+# Building needs no database: .sqlx/ holds what the SQL macros have to know.
+export SQLX_OFFLINE = true
+
+.PHONY: help setup run test bench lint deny
+
+help:  ## lists what can be done
+	@sed -n 's/^\([a-z]*\):.*  ## /  make \1\t/p' Makefile
+
+setup:  ## fetches the private Postgres and the model, and says what else is missing
+	scripts/setup
+
+run: setup  ## builds the server and starts it
+	cargo build --release --locked --package skymem
+	target/release/skymem serve
+
+test: setup lint  ## checks and tests everything, on a throw-away database
+	scripts/with-postgres scripts/test
+
+bench: setup  ## measures speed and recall
+	scripts/with-postgres cargo run --release --locked --package skymem-bench
+
+lint:  ## checks the format and the lints
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+deny:  ## checks licences, sources and duplicates of the dependencies
+	cargo deny --locked check bans licenses sources
