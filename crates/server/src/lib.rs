@@ -1,1 +1,261 @@
-//! Placeholder.
+//! The doors of skymem: every route there is stands in this file. [`serve`] opens them.
+//!
+//! A request passes, from the outside in: the trace, the answer's shape, compression, CORS, the counters, the host
+//! check, the time limit, then, under `/v1`, the key. A handler calls one method of `Memory`.
+
+mod answer;
+mod api;
+mod auth;
+mod body;
+mod error;
+mod hosts;
+mod metrics;
+mod openapi;
+mod pages;
+mod rates;
+mod settings;
+mod trace;
+mod wire;
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_cors::Cors;
+use actix_web::body::BoxBody;
+use actix_web::dev::{ServerHandle, ServiceFactory, ServiceRequest, ServiceResponse};
+use actix_web::middleware::{Compress, Condition, Next, from_fn};
+use actix_web::web::{self, Data};
+use actix_web::{App, Error, HttpServer};
+use skymem_core::UserName;
+use skymem_engine::{EngineError, Memory};
+use tokio::task::JoinHandle;
+use tracing_actix_web::TracingLogger;
+use utoipa_actix_web::AppExt;
+use utoipa_actix_web::scope::scope;
+
+use crate::auth::{Door, Principal};
+use crate::error::{ApiError, Kind};
+use crate::hosts::Hosts;
+use crate::rates::Rates;
+pub use crate::settings::{AuthSettings, RateSettings, ServerSettings};
+
+/// Opens the doors of `memory` on `listener`. They are open when this returns.
+///
+/// # Errors
+///
+/// [`ServeError::Settings`] for settings that make no sense together; says which.
+pub async fn serve(memory: Memory, settings: ServerSettings, listener: TcpListener) -> Result<Running, ServeError> {
+    let address = listener.local_addr()?;
+    settings.check(address).map_err(ServeError::Settings)?;
+    let rates = Arc::new(Rates::new(&settings));
+    let shared = Shared {
+        door: Data::new(Door { without_key: without_key(&memory, &settings).await?, rates: Arc::clone(&rates) }),
+        hosts: Data::new(Hosts::new(&settings, address)),
+        memory: Data::new(memory),
+        settings: Data::new(settings.clone()),
+    };
+    let mut server = HttpServer::new(move || app(&shared))
+        .disable_signals()
+        .shutdown_timeout(settings.shutdown_seconds)
+        .client_request_timeout(SLOWEST_HEADERS);
+    if settings.workers > 0 {
+        server = server.workers(settings.workers);
+    }
+    let server = server.listen(listener)?.run();
+    let handle = server.handle();
+    let upkeep = tokio::spawn(upkeep(rates));
+    Ok(Running { address, handle, server: tokio::spawn(server), upkeep })
+}
+
+/// What a client may take to send its headers.
+const SLOWEST_HEADERS: Duration = Duration::from_secs(10);
+
+async fn without_key(memory: &Memory, settings: &ServerSettings) -> Result<Option<Principal>, ServeError> {
+    if settings.auth.enabled {
+        return Ok(None);
+    }
+    let name: UserName = settings.auth.user_without_key.parse().map_err(|why| {
+        ServeError::Settings(format!("server.auth.user_without_key: {why}"))
+    })?;
+    tracing::warn!(user = %name, "No key is asked for: whoever reaches this machine's loopback has this memory");
+    Ok(Some(Principal::without_key(memory.ensure_user(&name).await?.id)))
+}
+
+/// Keeps counters small for as long as the server runs.
+async fn upkeep(rates: Arc<Rates>) {
+    let mut tick = tokio::time::interval(rates::TIDY_EVERY);
+    loop {
+        tick.tick().await;
+        rates.tidy();
+        if let Some(recorder) = metrics::recorder() {
+            recorder.run_upkeep();
+        }
+    }
+}
+
+/// Open doors. Dropping it leaves them open: stop it instead.
+#[derive(Debug)]
+pub struct Running {
+    address: SocketAddr,
+    handle: ServerHandle,
+    server: JoinHandle<std::io::Result<()>>,
+    upkeep: JoinHandle<()>,
+}
+
+impl Running {
+    /// Where the server listens; the port is the real one when 0 was asked for.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Lets requests in flight end within `shutdown_seconds`, takes no new ones, and returns when the doors are shut.
+    ///
+    /// # Errors
+    ///
+    /// When the server had failed.
+    pub async fn stop(self) -> Result<(), ServeError> {
+        self.handle.stop(true).await;
+        self.wait().await
+    }
+
+    /// Returns when the server ends by itself, which it does only when it fails.
+    ///
+    /// # Errors
+    ///
+    /// When the server had failed.
+    pub async fn wait(self) -> Result<(), ServeError> {
+        let ended = self.server.await;
+        self.upkeep.abort();
+        ended.map_err(std::io::Error::other)??;
+        Ok(())
+    }
+}
+
+/// Why the doors cannot be opened or kept open.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// Settings that make no sense together; says which, and what they may be.
+    #[error("{0}")]
+    Settings(String),
+    /// The memory behind the doors gave no answer.
+    #[error(transparent)]
+    Memory(#[from] EngineError),
+    /// The listener failed.
+    #[error("cannot listen")]
+    Listen(#[from] std::io::Error),
+}
+
+/// What all threads of a server share.
+struct Shared {
+    memory: Data<Memory>,
+    settings: Data<ServerSettings>,
+    door: Data<Door>,
+    hosts: Data<Hosts>,
+}
+
+fn app(
+    shared: &Shared,
+) -> App<impl ServiceFactory<ServiceRequest, Config = (), Response = ServiceResponse<impl actix_web::body::MessageBody + use<>>, Error = Error, InitError = ()> + use<>>
+{
+    let v1 = scope("/v1")
+        .wrap(from_fn(auth::let_in))
+        .service(api::sessions::list)
+        .service(api::sessions::show)
+        .service(api::sessions::change)
+        .service(api::sessions::forget)
+        .service(api::turns::record)
+        .service(api::turns::list)
+        .service(api::turns::record_bulk)
+        .service(api::remember::remember)
+        .service(api::exchanges::list)
+        .service(api::exchanges::show)
+        .service(api::exchanges::forget)
+        .service(api::exchanges::restore)
+        .service(api::exchanges::pin)
+        .service(api::exchanges::unpin)
+        .service(api::forget::forget)
+        .service(api::forget::restore)
+        .service(api::forget::trash)
+        .service(api::forget::purge)
+        .service(api::recall::recall)
+        .service(api::context::context)
+        .service(api::files::list)
+        .service(api::files::show)
+        .service(api::files::write)
+        .service(api::files::sections)
+        .service(api::files::section)
+        .service(api::files::write_section)
+        .service(api::files::remove_section)
+        .service(api::files::append)
+        .service(api::files::history)
+        .service(api::files::revision)
+        .service(api::files::restore)
+        .service(api::collections::list)
+        .service(api::collections::set)
+        .service(api::collections::remove)
+        .service(api::stats::stats)
+        .service(api::layers::list)
+        .service(api::layers::retry)
+        .service(api::layers::reset)
+        .service(api::keys::list)
+        .service(api::keys::make)
+        .service(api::keys::revoke)
+        .service(api::keys::rotate)
+        .service(api::users::list)
+        .service(api::users::show)
+        .service(api::users::make)
+        .service(api::me::show)
+        .service(api::me::change)
+        .service(api::health::health);
+
+    let (app, described) = App::new()
+        .into_utoipa_app()
+        .openapi(openapi::begun())
+        .service(v1)
+        .service(api::health::live)
+        .service(api::health::ready)
+        .service(metrics::page)
+        .split_for_parts();
+    let described = openapi::completed(described);
+
+    app.service(openapi::docs())
+        .service(pages::docs_without_slash)
+        .service(pages::home)
+        .service(pages::problems)
+        .service(pages::problem)
+        .service(openapi::description)
+        .default_service(web::to(pages::nowhere))
+        .app_data(Data::new(openapi::Routes::of(&described)))
+        .app_data(Data::new(described))
+        .app_data(shared.memory.clone())
+        .app_data(shared.settings.clone())
+        .app_data(shared.door.clone())
+        .app_data(shared.hosts.clone())
+        .app_data(body::query_config())
+        .app_data(body::path_config())
+        .wrap(from_fn(give_up_late))
+        .wrap(from_fn(hosts::check_host))
+        .wrap(from_fn(metrics::count))
+        .wrap(Condition::new(!shared.settings.cors_origins.is_empty(), cors(&shared.settings)))
+        .wrap(Compress::default())
+        .wrap(from_fn(answer::complete))
+        .wrap(TracingLogger::<trace::Requests>::new())
+}
+
+/// Gives a request up that takes longer than the settings allow.
+async fn give_up_late(
+    settings: Data<ServerSettings>,
+    request: ServiceRequest,
+    next: Next<BoxBody>,
+) -> Result<ServiceResponse<BoxBody>, Error> {
+    let late = |_| Error::from(ApiError::new(Kind::TimedOut, "it took too long: ask for less at a time, or try again"));
+    tokio::time::timeout(settings.request_timeout(), next.call(request)).await.map_err(late)?
+}
+
+/// Lets the web pages that the settings name call the API from a browser.
+fn cors(settings: &ServerSettings) -> Cors {
+    let cors = settings.cors_origins.iter().fold(Cors::default(), |cors, origin| cors.allowed_origin(origin));
+    cors.allow_any_method().allow_any_header().expose_headers(["etag", "retry-after", "x-request-id"]).max_age(3_600)
+}

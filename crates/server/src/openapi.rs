@@ -1,0 +1,165 @@
+//! The description of the API in OpenAPI 3.1, and the page that shows it.
+
+use actix_web::dev::ResourceDef;
+use actix_web::web::{Data, Json};
+use actix_web::get;
+use utoipa::openapi::path::{Operation, ParameterIn};
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::{Content, OpenApi, PathItem, Ref, Response, ResponseBuilder};
+use utoipa::{Modify, OpenApi as _};
+use utoipa_swagger_ui::{Config, SwaggerUi};
+
+use crate::error::{EditConflict, FieldError, Problem};
+
+/// The description of the API, in OpenAPI 3.1.
+#[get("/openapi.json")]
+pub(crate) async fn description(described: Data<OpenApi>) -> Json<Data<OpenApi>> {
+    Json(described)
+}
+
+/// The page that shows the description. It loads nothing from elsewhere, and asks nobody whether it is valid.
+pub(crate) fn docs() -> SwaggerUi {
+    let config = Config::from("/openapi.json").validator_url("none").try_it_out_enabled(true).display_operation_id(true);
+    SwaggerUi::new("/docs/{_:.*}").config(config)
+}
+
+/// The description before its routes are added.
+pub(crate) fn begun() -> OpenApi {
+    #[derive(utoipa::OpenApi)]
+    #[openapi(
+        info(
+            title = "skymem",
+            description = "Memory for assistants, on your own machine. Errors are RFC 9457 problems; their types are \
+                           explained at /problems. An admin's key may act for another user with the header \
+                           X-Memory-User.",
+        ),
+        components(schemas(Problem, FieldError, EditConflict)),
+        modifiers(&Keys),
+        tags(
+            (name = "recall", description = "Ask memory"),
+            (name = "turns", description = "Write down what is said"),
+            (name = "sessions", description = "Conversations"),
+            (name = "exchanges", description = "What is remembered, one by one"),
+            (name = "forget", description = "Forget, take it back, remove for good"),
+            (name = "files", description = "Markdown that stands in every prompt"),
+            (name = "collections", description = "Shelves of exchanges"),
+            (name = "layers", description = "Ways of remembering"),
+            (name = "keys", description = "Ways in"),
+            (name = "users", description = "Whose memory it is"),
+            (name = "server", description = "How it is doing"),
+        ),
+    )]
+    struct Skymem;
+
+    Skymem::openapi()
+}
+
+struct Keys;
+
+impl Modify for Keys {
+    fn modify(&self, described: &mut OpenApi) {
+        let key = HttpBuilder::new()
+            .scheme(HttpAuthScheme::Bearer)
+            .bearer_format("skm_<id>_<secret>")
+            .description(Some("A key, as `skymem key create` makes it. Its scopes: read, write, admin."))
+            .build();
+        described.components.get_or_insert_default().add_security_scheme("key", SecurityScheme::Http(key));
+    }
+}
+
+/// The description with what is the same for every operation: how it can go wrong.
+pub(crate) fn completed(mut described: OpenApi) -> OpenApi {
+    for (path, item) in &mut described.paths.paths {
+        for (_, operation) in operations_mut(item) {
+            add_problems(path, operation);
+        }
+    }
+    described
+}
+
+fn add_problems(path: &str, operation: &mut Operation) {
+    let mut add = |status: &str, description: &str| {
+        operation.responses.responses.entry(status.to_owned()).or_insert_with(|| problem(description).into());
+    };
+    if path.starts_with("/v1/") {
+        add("401", "No valid key");
+        add("403", "The key lacks the scope");
+        add("429", "Too many requests; Retry-After says when to come again");
+    }
+    add("503", "A part of the server gives no answer; try again in a moment");
+    let takes_body = operation.request_body.is_some();
+    if takes_body {
+        add("400", "The body cannot be read");
+        add("413", "The body is too large");
+        add("415", "Another content type is needed");
+    }
+    let parameters = operation.parameters.as_deref().unwrap_or_default();
+    if takes_body || !parameters.is_empty() {
+        add("422", "A value cannot be accepted; `errors` names it");
+    }
+    if parameters.iter().any(|parameter| parameter.parameter_in == ParameterIn::Path) {
+        add("404", "There is nothing of that name");
+    }
+    if parameters.iter().any(|parameter| parameter.name == "If-Match") {
+        add("409", "It has changed meanwhile; `conflict` holds both texts and the difference");
+    }
+    add("default", "Any other problem");
+}
+
+fn problem(description: &str) -> Response {
+    ResponseBuilder::new()
+        .description(description)
+        .content(Problem::CONTENT_TYPE, Content::new(Some(Ref::from_schema_name("Problem"))))
+        .build()
+}
+
+fn operations_mut(item: &mut PathItem) -> impl Iterator<Item = (&'static str, &mut Operation)> {
+    [
+        ("GET", item.get.as_mut()),
+        ("PUT", item.put.as_mut()),
+        ("POST", item.post.as_mut()),
+        ("PATCH", item.patch.as_mut()),
+        ("DELETE", item.delete.as_mut()),
+    ]
+    .into_iter()
+    .filter_map(|(method, operation)| Some((method, operation?)))
+}
+
+/// Which methods each address of the API answers, so that a wrong method can be told from a wrong address.
+pub(crate) struct Routes(Vec<(ResourceDef, Vec<&'static str>)>);
+
+impl Routes {
+    /// The routes that are described.
+    pub(crate) fn of(described: &OpenApi) -> Self {
+        let mut paths = described.paths.clone();
+        let routes = paths.paths.iter_mut().map(|(path, item)| {
+            // Only headings may hold slashes.
+            let pattern = path.replace("{headings}", "{headings:.+}");
+            (ResourceDef::new(pattern), operations_mut(item).map(|(method, _)| method).collect())
+        });
+        Self(routes.collect())
+    }
+
+    /// The methods of the address at `path`; `None` when there is no such address.
+    pub(crate) fn methods(&self, path: &str) -> Option<&[&'static str]> {
+        self.0.iter().find(|(route, _)| route.is_match(path)).map(|(_, methods)| methods.as_slice())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_method_is_told_from_a_wrong_address() {
+        let paths = utoipa::openapi::PathsBuilder::new()
+            .path("/v1/files/{file}/sections/{headings}", PathItem::new(utoipa::openapi::HttpMethod::Put, Operation::new()))
+            .path("/v1/trash", PathItem::new(utoipa::openapi::HttpMethod::Get, Operation::new()))
+            .build();
+        let routes = Routes::of(&OpenApi { paths, ..begun() });
+
+        assert_eq!(routes.methods("/v1/trash"), Some(&["GET"][..]));
+        assert_eq!(routes.methods("/v1/files/NOW.md/sections/a/b"), Some(&["PUT"][..]));
+        assert_eq!(routes.methods("/v1/nothing"), None);
+    }
+}
