@@ -1,0 +1,544 @@
+//! The layer against a real Postgres: what is recorded in the journal is found, and what is forgotten is not.
+#![expect(clippy::unwrap_used, reason = "the helpers of a test may fail it")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use chrono::{DateTime, TimeDelta, Utc};
+use skymem_core::{
+    Embedder, EmbedderId, Embedding, ExchangeId, Fate, Filter, Host, Layer, LayerError, LayerName, ModelError, Plugin,
+    Purpose, Query, Recall, Role, TimeRange, Unit, User,
+};
+use skymem_episodes::EpisodesPlugin;
+use skymem_models::Offline;
+use skymem_store::{Append, CollectionSettings, Journal, NewTurn, SessionChange, Target, migrate};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool};
+use uuid::Uuid;
+
+#[tokio::test]
+async fn what_was_said_is_found_by_its_words() {
+    let memory = Memory::new().await;
+    memory.says("s1", "Which database do we use for the ledger?", "We chose Postgres for the ledger.").await;
+    memory.says("s2", "What is for lunch?", "Tomato soup and bread.").await;
+
+    let found = memory.recall("the ledger database").await;
+
+    assert!(found[0].text.contains("We chose Postgres"), "{found:#?}");
+    assert!(found[0].text.starts_with("User: Which database"));
+    assert_eq!(found[0].citation.0, "[S: 2026-01-01]");
+    assert!(!found.iter().any(|recall| recall.text.contains("soup")));
+}
+
+#[tokio::test]
+async fn a_question_about_something_else_finds_nothing() {
+    let memory = Memory::new().await;
+    memory.says("s1", "Which database do we use?", "We chose Postgres.").await;
+
+    assert_eq!(memory.recall("zebra migration patterns").await, []);
+}
+
+#[tokio::test]
+async fn words_alone_find_in_every_language_when_the_embedder_is_away() {
+    let memory = Memory::with(Arc::new(Moody::away())).await;
+    memory.says("zh", "我喜欢在周末去北京爬山", "好的，我记住了。").await;
+    memory.says("de", "Meine Schwester wohnt seit dem Sommer in einem kleinen Häuschen bei Bremen an der Weser.", "Schön!").await;
+    memory.says("ru", "Мы живём в большом доме у самого моря вместе с бабушкой и двумя собаками.", "Понятно.").await;
+
+    for (question, expected) in [("北京", "爬山"), ("Wo sind die Häuschen?", "Bremen"), ("дома у моря", "бабушкой")] {
+        let found = memory.recall(question).await;
+        assert!(found.first().is_some_and(|recall| recall.text.contains(expected)), "{question}: {found:#?}");
+    }
+}
+
+#[tokio::test]
+async fn an_embedder_that_comes_back_embeds_what_it_missed() {
+    let embedder = Arc::new(Moody::away());
+    let memory = Memory::with(embedder.clone()).await;
+    memory.says("s1", "My bicycle is green", "Noted.").await;
+    assert_eq!(memory.count("select count(*) from episodes.vector").await, 0);
+
+    embedder.away.store(false, Ordering::Relaxed);
+    memory.layer.prune(memory.now()).await.unwrap();
+
+    assert_eq!(memory.count("select count(*) from episodes.vector").await, 2);
+    let found = memory.recall("green bicycle").await;
+    assert_eq!(found.len(), 1);
+}
+
+#[tokio::test]
+async fn an_exchange_that_grows_is_learned_again_and_not_twice() {
+    let memory = Memory::new().await;
+    let first = memory.append("s1", &[(Role::User, "Where is the spare key?")]).await;
+    memory.learn().await;
+    let second = memory.append("s1", &[(Role::Assistant, "Under the blue flowerpot.")]).await;
+    memory.learn().await;
+
+    assert_eq!(first, second);
+    let found = memory.recall("spare key flowerpot").await;
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].text, "User: Where is the spare key?\nAssistant: Under the blue flowerpot.");
+    assert_eq!(memory.count("select count(*) from episodes.passage").await, 2);
+}
+
+#[tokio::test]
+async fn what_is_forgotten_leaves_no_trace_not_even_beside_its_neighbour() {
+    let memory = Memory::new().await;
+    let secret = memory.says("s1", "The vault code word is xylophone", "I will remember xylophone for you, of course.").await;
+    memory.says("s1", "Now let us talk about cooking dinner tonight", "Sure, what do you have in the fridge today?").await;
+    assert!(!memory.recall("xylophone").await.is_empty());
+
+    memory.journal.forget(memory.user.id, &Target::Exchanges(vec![secret]), memory.now()).await.unwrap();
+
+    assert_eq!(memory.recall("xylophone").await, []);
+    assert_eq!(memory.count("select count(*) from episodes.posting where term like 'xylophon%'").await, 0);
+    assert_eq!(memory.count("select count(*) from episodes.vector").await, 2);
+    assert_eq!(memory.fate_of("xylophone", secret).await, Some(Fate::Forgotten));
+}
+
+#[tokio::test]
+async fn what_is_restored_is_learned_again() {
+    let memory = Memory::new().await;
+    let id = memory.says("s1", "The vault code word is xylophone", "Noted.").await;
+    memory.journal.forget(memory.user.id, &Target::Exchanges(vec![id]), memory.now()).await.unwrap();
+
+    memory.journal.restore(memory.user.id, &[id], memory.now() - TimeDelta::days(30)).await.unwrap();
+    assert_eq!(memory.fate_of("xylophone", id).await, Some(Fate::NotYetLearned));
+    memory.learn().await;
+
+    assert_eq!(memory.recall("xylophone").await.len(), 1);
+}
+
+#[tokio::test]
+async fn learning_all_of_it_again_gives_the_same_answers() {
+    let memory = Memory::new().await;
+    for n in 0..12 {
+        memory.says("s1", &format!("Short remark number {n} on ships"), "ok").await;
+    }
+    let before = memory.recall("ships").await;
+
+    memory.journal.reset(memory.user.id, &memory.layer.name()).await.unwrap();
+    memory.learn().await;
+
+    assert_eq!(memory.recall("ships").await, before);
+}
+
+#[tokio::test]
+async fn one_user_never_finds_what_another_said() {
+    let memory = Memory::new().await;
+    let other = memory.journal.make_user(&"other".parse().unwrap(), memory.now()).await.unwrap();
+    memory.says("s1", "My password hint is marzipan", "Noted.").await;
+
+    let query = Query { user: other.id, ..memory.query("marzipan").await };
+
+    assert_eq!(memory.layer.recall(&query).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_filter_that_keeps_one_in_a_hundred_still_fills_the_answer() {
+    let memory = Memory::new().await;
+    for n in 0..150 {
+        let session = if n % 30 == 0 { "rare" } else { "common" };
+        memory.append(session, &[(Role::User, &format!("The harbour report {n} is about tugboats and cranes"))]).await;
+    }
+    memory.learn().await;
+    let mut query = Query { limit: 4, unit: Unit::Turn, ..memory.query("harbour tugboats").await };
+    query.filter.sessions = vec!["rare".parse().unwrap()];
+
+    let found = memory.layer.recall(&query).await.unwrap();
+
+    assert_eq!(found.len(), 4);
+    assert!(found.iter().all(|recall| recall.provenance.session.as_ref().unwrap().as_str() == "rare"));
+}
+
+#[tokio::test]
+async fn every_filter_is_exact() {
+    let memory = Memory::new().await;
+    let old = memory.says("s1", "I bought a kayak", "Nice kayak!").await;
+    memory.days_pass(10);
+    let pinned = memory.says("s2", "I sold the kayak", "Farewell, kayak!").await;
+    memory.journal.pin(memory.user.id, &[pinned], true).await.unwrap();
+    let start = DateTime::parse_from_rfc3339("2026-01-01T12:00:00Z").unwrap().to_utc();
+    let at = |days: i64| start + TimeDelta::days(days);
+
+    let time = |from, until| Filter { time: Some(TimeRange { from, until }), ..Filter::default() };
+    let check = async |filter: Filter, expected: &[ExchangeId]| {
+        let query = Query { filter: filter.clone(), ..memory.query("kayak").await };
+        let mut found = exchanges(&memory.layer.recall(&query).await.unwrap());
+        found.sort();
+        let mut expected = expected.to_vec();
+        expected.sort();
+        assert_eq!(found, expected, "{filter:?}");
+    };
+    check(Filter::default(), &[old, pinned]).await;
+    check(time(at(-1), at(1)), &[old]).await;
+    check(time(at(5), at(50)), &[pinned]).await;
+    check(Filter { pinned: Some(true), ..Filter::default() }, &[pinned]).await;
+    check(Filter { pinned: Some(false), ..Filter::default() }, &[old]).await;
+    check(Filter { sessions: vec!["s1".parse().unwrap()], ..Filter::default() }, &[old]).await;
+    check(Filter { collections: vec!["default".parse().unwrap()], ..Filter::default() }, &[old, pinned]).await;
+    check(Filter { collections: vec!["other".parse().unwrap()], ..Filter::default() }, &[]).await;
+    check(Filter { sources: vec!["import:x".parse().unwrap()], ..Filter::default() }, &[]).await;
+    check(Filter { roles: vec![Role::Assistant], ..Filter::default() }, &[old, pinned]).await;
+    check(Filter { roles: vec![Role::System], ..Filter::default() }, &[]).await;
+
+    let as_of = Query { as_of: Some(at(5)), ..memory.query("kayak").await };
+    assert_eq!(exchanges(&memory.layer.recall(&as_of).await.unwrap()), [old]);
+    let as_of_the_moment = Query { as_of: Some(at(0)), ..memory.query("kayak").await };
+    assert_eq!(exchanges(&memory.layer.recall(&as_of_the_moment).await.unwrap()), [old]);
+}
+
+#[tokio::test]
+async fn what_the_window_shows_is_not_recalled_and_explain_says_so() {
+    let memory = Memory::new().await;
+    let shown = memory.says("s1", "The meeting moved to Thursday afternoon", "Understood, Thursday.").await;
+    let query = Query { window: vec![shown], ..memory.query("meeting on Thursday").await };
+
+    assert_eq!(memory.layer.recall(&query).await.unwrap(), []);
+    let why = memory.layer.explain(&query, Some(shown)).await.unwrap();
+    assert!(why.iter().all(|considered| considered.fate == Fate::InWindow), "{why:?}");
+}
+
+#[tokio::test]
+async fn the_newest_comes_first_among_near_equals() {
+    let memory = Memory::new().await;
+    memory.says("s1", "Which city does Ann live in? Ann lives in Hamburg", "ok").await;
+    memory.days_pass(200);
+    memory.says("s2", "Which city does Ann live in? Ann lives in Bremen", "ok").await;
+
+    let found = memory.recall("Which city does Ann live in").await;
+
+    assert!(found[0].text.contains("Bremen") && found[1].text.contains("Hamburg"), "{found:#?}");
+}
+
+#[tokio::test]
+async fn a_unique_old_memory_asked_for_directly_comes_first() {
+    let memory = Memory::new().await;
+    memory.says("s1", "My grandmother's recipe for plum cake needs cardamom", "Delicious.").await;
+    memory.days_pass(3_000);
+    for n in 0..20 {
+        memory.says("s2", &format!("Status of build {n}: the cake script failed"), "I see.").await;
+    }
+
+    let found = memory.recall("plum cake recipe of my grandmother").await;
+
+    assert!(found[0].text.contains("cardamom"), "{found:#?}");
+}
+
+#[tokio::test]
+async fn a_collection_may_fade_by_a_rule_of_its_own_and_pins_do_not_fade() {
+    let memory = Memory::new().await;
+    let id = memory.says("s1", "The parking spot is on level four", "ok").await;
+    let settings = CollectionSettings { half_life_days: Some(1.0), decay_floor: Some(0.0), part_tokens: None };
+    let default = "default".parse().unwrap();
+    memory.journal.set_collection(memory.user.id, &default, settings).await.unwrap().unwrap();
+    memory.days_pass(1);
+
+    let score = memory.recall("parking spot level").await[0].score.0;
+    assert!((score - 0.5).abs() < 0.01, "{score}");
+
+    memory.journal.pin(memory.user.id, &[id], true).await.unwrap();
+    let found = memory.recall("parking spot level").await;
+    assert!((found[0].score.0 - 1.0).abs() < 1e-6);
+    assert!(found[0].provenance.pinned);
+}
+
+#[tokio::test]
+async fn use_brings_a_memory_back_up() {
+    let memory = Memory::new().await;
+    memory.says("s1", "The parking spot is on level four", "ok").await;
+    memory.days_pass(60);
+    let faded = memory.recall("parking spot level").await;
+
+    let ids: Vec<_> = faded.iter().map(|recall| recall.id.clone()).collect();
+    memory.layer.used(memory.user.id, &ids, memory.now()).await.unwrap();
+
+    assert!(memory.recall("parking spot level").await[0].score.0 > faded[0].score.0);
+}
+
+#[tokio::test]
+async fn a_long_answer_comes_back_in_the_part_that_matters_with_its_question() {
+    let memory = Memory::new().await;
+    let filler = "This paragraph speaks of weather and wind in general terms. ".repeat(30);
+    let answer = format!("{filler}\n\nThe flux capacitor needs 1.21 gigawatts.\n\n{filler}");
+    memory.says("s1", "How does the time machine work?", &answer).await;
+
+    let found = memory.recall("gigawatts for the flux capacitor").await;
+
+    assert!(found[0].text.starts_with("User: How does the time machine work?\nAssistant: "), "{}", found[0].text);
+    assert!(found[0].text.contains("1.21 gigawatts"));
+    assert!(found[0].text.len() < answer.len() / 2);
+}
+
+#[tokio::test]
+async fn a_recall_is_what_was_asked_for_a_turn_an_exchange_or_a_segment() {
+    let memory = Memory::new().await;
+    memory.says("s1", "Let us plan the garden fence this weekend together", "The garden fence needs twelve posts and some wire.").await;
+    memory.says("s1", "And how many garden fence posts did we order last time", "We ordered twelve garden fence posts and wire.").await;
+
+    let query = memory.query("garden fence posts").await;
+    let of = async |unit| memory.layer.recall(&Query { unit, ..query.clone() }).await.unwrap();
+
+    let turns = of(Unit::Turn).await;
+    assert!(turns.iter().all(|recall| !recall.text.contains('\n') && recall.provenance.role.is_some()));
+    assert!(turns.len() >= 3, "{turns:#?}");
+    assert!(of(Unit::Exchange).await.iter().all(|recall| recall.text.contains("\nAssistant: ")));
+    let segments = of(Unit::Segment).await;
+    assert!(segments[0].provenance.topic.is_some());
+    let passages: usize = segments.iter().map(|recall| recall.text.lines().count()).sum();
+    assert_eq!(passages, 4, "every turn is in one segment and in no other: {segments:#?}");
+}
+
+#[tokio::test]
+async fn neighbours_come_on_request() {
+    let memory = Memory::new().await;
+    memory.says("s1", "We begin with the agenda of the annual general assembly of the rowing club", "Good, the agenda is on the table now for everyone to read in peace.").await;
+    memory.says("s1", "The treasurer is Wilhelmina, who was elected in March by all of the members", "Wilhelmina is the treasurer, as the members decided in spring.").await;
+    memory.says("s1", "Last comes the election of the youth warden and a short closing prayer", "Then everybody goes home by boat, if the weather allows for it.").await;
+
+    let query = Query { neighbours: 1, limit: 1, ..memory.query("Wilhelmina treasurer").await };
+    let found = memory.layer.recall(&query).await.unwrap();
+
+    assert_eq!(found[0].neighbours.len(), 4, "{found:#?}");
+    assert!(found[0].neighbours[0].contains("agenda"));
+    assert!(found[0].neighbours[3].contains("by boat"));
+}
+
+#[tokio::test]
+async fn a_session_may_say_how_old_its_memories_get() {
+    let memory = Memory::new().await;
+    memory.says("s1", "The guest network is called heron", "ok").await;
+    let change = SessionChange { max_age_hours: Some(Some(24)), ..SessionChange::default() };
+    memory.journal.set_session(memory.user.id, &"s1".parse().unwrap(), change, memory.now()).await.unwrap();
+    assert_eq!(memory.recall("guest network").await.len(), 1);
+
+    memory.days_pass(2);
+
+    assert_eq!(memory.recall("guest network").await, []);
+}
+
+#[tokio::test]
+async fn a_large_memory_is_searched_through_an_index_with_the_same_answers() {
+    let memory = Memory::configured(Arc::new(Offline::new()), "exact_up_to = 50").await;
+    for n in 0..60 {
+        memory.append("s1", &[(Role::User, &format!("Entry {n} tells about the otter family {n}"))]).await;
+        memory.append("s1", &[(Role::Assistant, &format!("Answer {n} speaks of dams and rivers"))]).await;
+    }
+    memory.append("s2", &[(Role::User, "The lighthouse keeper is called Ragnhild")]).await;
+    memory.learn().await;
+    let exact = memory.recall("lighthouse keeper Ragnhild").await;
+
+    memory.layer.prune(memory.now()).await.unwrap();
+
+    assert_eq!(memory.count("select count(*) from pg_indexes where indexname like 'vector_near_%'").await, 1);
+    let indexed = memory.recall("lighthouse keeper Ragnhild").await;
+    assert_eq!(indexed[0].id, exact[0].id);
+    let mut filtered = memory.query("otter family").await;
+    filtered.filter.sessions = vec!["s1".parse().unwrap()];
+    assert_eq!(memory.layer.recall(&filtered).await.unwrap().len(), 4);
+}
+
+#[tokio::test]
+async fn a_memory_of_another_embedder_is_refused_with_the_command_that_mends_it() {
+    let memory = Memory::new().await;
+    memory.says("s1", "hello world", "hi").await;
+
+    let error = memory.open(Arc::new(Moody::there()), "").await.err().unwrap();
+
+    assert!(matches!(error, LayerError::OtherEmbedder(_)));
+    assert!(error.to_string().contains("skymem reembed"), "{error}");
+}
+
+#[tokio::test]
+async fn a_bad_setting_is_named() {
+    let memory = Memory::new().await;
+    for (config, named) in [
+        ("half_life_days = 0.0", "half_life_days"),
+        ("decay_floor = 2.0", "decay_floor"),
+        ("part_tokens = 5", "part_tokens"),
+        ("half_life = 3.0", "half_life_days"),
+        ("candidates = \"many\"", "invalid type"),
+    ] {
+        let error = memory.open(Arc::new(Offline::new()), config).await.err().unwrap();
+        assert!(error.to_string().contains(named), "{config}: {error}");
+    }
+}
+
+fn exchanges(found: &[Recall]) -> Vec<ExchangeId> {
+    found.iter().filter_map(|recall| recall.provenance.exchange).collect()
+}
+
+/// An embedder that can be away.
+struct Moody {
+    id: EmbedderId,
+    inner: Offline,
+    away: AtomicBool,
+}
+
+impl Moody {
+    fn away() -> Self {
+        Self { id: EmbedderId("moody/64".into()), inner: Offline::new(), away: AtomicBool::new(true) }
+    }
+
+    fn there() -> Self {
+        Self { away: AtomicBool::new(false), ..Self::away() }
+    }
+}
+
+#[async_trait]
+impl Embedder for Moody {
+    fn id(&self) -> &EmbedderId {
+        &self.id
+    }
+    fn dimensions(&self) -> usize {
+        self.inner.dimensions()
+    }
+    fn longest_text(&self) -> usize {
+        self.inner.longest_text()
+    }
+    fn count_tokens(&self, text: &str) -> usize {
+        self.inner.count_tokens(text)
+    }
+    async fn embed(&self, texts: &[&str], purpose: Purpose) -> Result<Vec<Embedding>, ModelError> {
+        if self.away.load(Ordering::Relaxed) {
+            return Err(ModelError::Unreachable { model: "moody".into(), reason: "it is away".into() });
+        }
+        self.inner.embed(texts, purpose).await
+    }
+}
+
+/// A journal and the layer that learns from it, on a database of their own.
+struct Memory {
+    db: PgPool,
+    name: String,
+    journal: Journal,
+    layer: Arc<dyn Layer>,
+    embedder: Arc<dyn Embedder>,
+    user: User,
+    now: std::sync::Mutex<DateTime<Utc>>,
+}
+
+impl Memory {
+    async fn new() -> Self {
+        Self::with(Arc::new(Offline::new())).await
+    }
+
+    async fn with(embedder: Arc<dyn Embedder>) -> Self {
+        Self::configured(embedder, "").await
+    }
+
+    async fn configured(embedder: Arc<dyn Embedder>, config: &str) -> Self {
+        let name = format!("episodes_{}", Uuid::new_v4().simple());
+        let mut admin = PgConnection::connect(&url()).await.unwrap();
+        sqlx::query(AssertSqlSafe(format!("create database {name}"))).execute(&mut admin).await.unwrap();
+        let options = url().parse::<sqlx::postgres::PgConnectOptions>().unwrap().database(&name);
+        let db = PgPool::connect_with(options).await.unwrap();
+        migrate(&db).await.unwrap();
+        let journal = Journal::new(db.clone());
+        let now = DateTime::parse_from_rfc3339("2026-01-01T12:00:00Z").unwrap().to_utc();
+        let user = journal.make_user(&"anna".parse().unwrap(), now).await.unwrap();
+        let layer = open(&db, embedder.clone(), config).await.unwrap();
+        Self { db, name, journal, layer, embedder, user, now: std::sync::Mutex::new(now) }
+    }
+
+    async fn open(&self, embedder: Arc<dyn Embedder>, config: &str) -> Result<Arc<dyn Layer>, LayerError> {
+        open(&self.db, embedder, config).await
+    }
+
+    fn now(&self) -> DateTime<Utc> {
+        *self.now.lock().unwrap()
+    }
+
+    fn days_pass(&self, days: i64) {
+        *self.now.lock().unwrap() += TimeDelta::days(days);
+    }
+
+    async fn append(&self, session: &str, turns: &[(Role, &str)]) -> ExchangeId {
+        let turns = turns.iter().map(|(role, text)| NewTurn::new(*role, *text)).collect();
+        let append = Append::said(session.parse().unwrap(), turns, self.now());
+        self.journal.append(self.user.id, append).await.unwrap().turns[0].exchange.unwrap()
+    }
+
+    async fn says(&self, session: &str, question: &str, answer: &str) -> ExchangeId {
+        let id = self.append(session, &[(Role::User, question), (Role::Assistant, answer)]).await;
+        self.learn().await;
+        id
+    }
+
+    /// The layer reads the journal to its end.
+    async fn learn(&self) {
+        let name: LayerName = self.layer.name();
+        let owner = Uuid::new_v4();
+        while let Some(mut lease) =
+            self.journal.lease(&name, owner, self.now(), TimeDelta::seconds(60)).await.unwrap()
+        {
+            let unread = self.journal.unread(&lease, 7).await.unwrap();
+            let exchanges: Vec<_> = unread.iter().map(|(_, exchange)| exchange.clone()).collect();
+            self.layer.observe(&exchanges).await.unwrap();
+            if let Some((to, _)) = unread.last() {
+                assert!(self.journal.advance(&mut lease, *to).await.unwrap());
+            }
+            self.journal.release(&lease).await.unwrap();
+        }
+    }
+
+    async fn query(&self, text: &str) -> Query {
+        let embedding = self.embedder.embed(&[text], Purpose::Query).await.ok().and_then(|mut all| all.pop());
+        Query {
+            user: self.user.id,
+            text: text.into(),
+            embedding,
+            time_hint: None,
+            session: None,
+            filter: Filter::default(),
+            window: Vec::new(),
+            asked_at: self.now(),
+            as_of: None,
+            limit: 4,
+            unit: Unit::Exchange,
+            neighbours: 0,
+            least_score: 0.0,
+        }
+    }
+
+    async fn recall(&self, question: &str) -> Vec<Recall> {
+        self.layer.recall(&self.query(question).await).await.unwrap()
+    }
+
+    async fn fate_of(&self, question: &str, exchange: ExchangeId) -> Option<Fate> {
+        let why = self.layer.explain(&self.query(question).await, Some(exchange)).await.unwrap();
+        why.first().map(|considered| considered.fate)
+    }
+
+    async fn count(&self, statement: &'static str) -> i64 {
+        sqlx::query_scalar(statement).fetch_one(&self.db).await.unwrap()
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // The cluster of a test run is thrown away whole; this keeps one that is not from filling up.
+        let name = self.name.clone();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                if let Ok(mut admin) = PgConnection::connect(&url()).await {
+                    let drop = AssertSqlSafe(format!("drop database {name} with (force)"));
+                    let _ = sqlx::query(drop).execute(&mut admin).await;
+                }
+            });
+        })
+        .join()
+        .unwrap();
+    }
+}
+
+async fn open(db: &PgPool, embedder: Arc<dyn Embedder>, config: &str) -> Result<Arc<dyn Layer>, LayerError> {
+    let config = config.parse().unwrap();
+    EpisodesPlugin.open(Host { db: db.clone(), embedder, config, memory_files: "unused".into() }).await
+}
+
+/// The cluster that tests may make databases in.
+fn url() -> String {
+    std::env::var("DATABASE_URL").expect("DATABASE_URL names no cluster: run the tests through `make test`")
+}
