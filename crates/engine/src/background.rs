@@ -1,42 +1,110 @@
 //! What runs beside the requests: layers learning, upkeep.
 
-use crate::error::EngineError;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
 use crate::memory::Memory;
+use crate::observe::{Observer, Round};
 
-/// The background work of one [`Memory`]. Dropping it lets the work be: stop it instead.
+/// How long to wait before the database is asked again after it gave no answer.
+const AFTER_A_FAULT: Duration = Duration::from_secs(2);
+
+/// The background work of one [`Memory`]. Several servers on one database share it.
+///
+/// Stop it before the program ends. Dropping it gives up what is under way; that is safe, and repeated elsewhere when
+/// its lease runs out.
 #[derive(Debug)]
-pub struct Background {}
-
-impl Background {
-    /// Lets every worker finish the batch it is in, gives its lease back, and returns when all are still.
-    pub async fn stop(self) {
-        todo!()
-    }
+pub struct Background {
+    stopping: watch::Sender<bool>,
+    tasks: JoinSet<()>,
 }
 
 impl Memory {
-    /// Starts the background work: one worker per layer, and upkeep.
+    /// Starts the background work: one worker per layer, one that listens for news, and upkeep.
     #[must_use]
     pub fn start(&self) -> Background {
-        todo!()
+        let (stopping, stop) = watch::channel(false);
+        let (news, heard) = watch::channel(());
+        let mut tasks = JoinSet::new();
+        for layer in &self.inner.layers {
+            let observer = Observer::new(self.clone(), Arc::clone(layer));
+            tasks.spawn(learn(observer, self.clone(), heard.clone(), stop.clone()));
+        }
+        tasks.spawn(listen(self.clone(), news, stop.clone()));
+        tasks.spawn(keep_up(self.clone(), stop));
+        Background { stopping, tasks }
     }
+}
 
-    /// Has every layer learn what was recorded up to now, in the calling task, and returns when there is nothing left
-    /// but what is parked: for tests and for commands that must not return early.
-    ///
-    /// # Errors
-    ///
-    /// When the database gave no answer.
-    pub async fn catch_up(&self) -> Result<(), EngineError> {
-        todo!()
+impl Background {
+    /// Lets every worker finish the batch it is in, gives its lease back, and returns when all are still.
+    pub async fn stop(mut self) {
+        self.stopping.send_replace(true);
+        while let Some(ended) = self.tasks.join_next().await {
+            if let Err(error) = ended {
+                tracing::error!(%error, "A background task had ended by itself");
+            }
+        }
     }
+}
 
-    /// One round of upkeep: layers tidy up, and what was forgotten longer ago than the trash period is purged.
-    ///
-    /// # Errors
-    ///
-    /// When the database gave no answer. A layer that fails is logged and called again next time.
-    pub async fn upkeep(&self) -> Result<(), EngineError> {
-        todo!()
+/// Has a layer learn whenever there is something to learn.
+async fn learn(observer: Observer, memory: Memory, mut news: watch::Receiver<()>, mut stop: watch::Receiver<bool>) {
+    let poll = Duration::from_secs(memory.inner.settings.observe.poll_seconds.max(1));
+    while !*stop.borrow() {
+        // What is told from here on is heard below, also while the layer learns.
+        news.borrow_and_update();
+        let pause = match observer.learn_some().await {
+            Ok(Round::Worked) => continue,
+            Ok(Round::Idle) => poll,
+            Err(error) => {
+                tracing::warn!(%error, "The journal cannot be read; it is tried again");
+                AFTER_A_FAULT
+            }
+        };
+        tokio::select! {
+            _ = timeout(pause, news.changed()) => {}
+            _ = stop.changed() => return,
+        }
+    }
+}
+
+/// Passes on to the workers that a journal changed, whichever server changed it. Without it they poll.
+async fn listen(memory: Memory, news: watch::Sender<()>, mut stop: watch::Receiver<bool>) {
+    let hear = async {
+        loop {
+            match memory.inner.journal.wakeups().await {
+                Ok(mut wakeups) => {
+                    news.send_replace(());
+                    while wakeups.next().await.is_ok() {
+                        news.send_replace(());
+                    }
+                }
+                Err(error) => tracing::debug!(%error, "No news of the journal; layers look for themselves"),
+            }
+            sleep(AFTER_A_FAULT).await;
+        }
+    };
+    tokio::select! {
+        () = hear => {}
+        _ = stop.changed() => {}
+    }
+}
+
+/// Upkeep, now and then.
+async fn keep_up(memory: Memory, mut stop: watch::Receiver<bool>) {
+    let every = Duration::from_secs(memory.inner.settings.upkeep.every_minutes.max(1).saturating_mul(60));
+    loop {
+        tokio::select! {
+            () = sleep(every) => {}
+            _ = stop.changed() => return,
+        }
+        if let Err(error) = memory.upkeep().await {
+            tracing::warn!(%error, "Upkeep was not finished; it is done again later");
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use skymem_core::LayerError;
 use skymem_core::files::{FileError, FileText};
+use skymem_store::StoreError;
 
 /// Why the engine did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +16,9 @@ pub enum EngineError {
     /// What was to be changed has changed meanwhile. Look at it and try again.
     #[error("the file has changed since revision {}", .0.base)]
     Stale(Box<Stale>),
+    /// The request contradicts what is there; says what to change first.
+    #[error("{0}")]
+    Conflict(String),
     /// The part of memory that is asked for is not switched on; says which.
     #[error("{0}")]
     Off(String),
@@ -40,6 +44,17 @@ pub struct Stale {
     pub yours: String,
     /// Unified diff from the current text to the edit's.
     pub diff: String,
+}
+
+impl From<StoreError> for EngineError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Refused(why) => EngineError::Refused(why),
+            StoreError::Conflict(why) => EngineError::Conflict(why),
+            StoreError::NoUser => EngineError::NotFound("such user".into()),
+            error => EngineError::Unavailable { what: error.to_string(), source: Box::new(error) },
+        }
+    }
 }
 
 impl From<FileError> for EngineError {

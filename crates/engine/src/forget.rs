@@ -1,22 +1,16 @@
 //! Forgetting, taking it back, and removing for good.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::TimeDelta;
 use serde::Serialize;
-use skymem_core::{Collection, ExchangeId, SessionId, UserId};
+use skymem_core::{ExchangeId, Filter, Layer, UserId};
+use skymem_store::{Forgotten, Target};
 
 use crate::error::EngineError;
-use crate::journal::{ExchangeView, Page, PageRequest};
+use crate::journal::{Page, PageRequest};
 use crate::memory::Memory;
-
-/// What to forget.
-#[derive(Debug, Clone, PartialEq)]
-pub enum ForgetRequest {
-    /// These exchanges.
-    Exchanges(Vec<ExchangeId>),
-    /// All exchanges of a session.
-    Session(SessionId),
-    /// All exchanges on a shelf.
-    Collection(Collection),
-}
 
 /// What was forgotten, restored or purged.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -32,8 +26,39 @@ impl Memory {
     /// # Errors
     ///
     /// When the database gave no answer; nothing was forgotten.
-    pub async fn forget(&self, user: UserId, what: &ForgetRequest) -> Result<Changed, EngineError> {
-        todo!()
+    pub async fn forget(&self, user: UserId, what: &Target) -> Result<Changed, EngineError> {
+        let exchanges = self.inner.journal.forget(user, what, self.now()).await?;
+        self.tell_layers(user, &exchanges).await;
+        Ok(Changed { exchanges })
+    }
+
+    /// What [`Memory::forget`] would change, changing nothing.
+    ///
+    /// # Errors
+    ///
+    /// When the database gave no answer.
+    pub async fn would_forget(&self, user: UserId, what: &Target) -> Result<Changed, EngineError> {
+        let journal = &self.inner.journal;
+        let mut exchanges = Vec::new();
+        let filter = match what {
+            Target::Exchanges(ids) => {
+                for id in ids {
+                    exchanges.extend(journal.exchange(user, *id).await?.map(|exchange| exchange.id));
+                }
+                return Ok(Changed { exchanges });
+            }
+            Target::Session(session) => Filter { sessions: vec![session.clone()], ..Filter::default() },
+            Target::Collection(collection) => Filter { collections: vec![collection.clone()], ..Filter::default() },
+        };
+        let mut before = None;
+        loop {
+            let page = journal.exchanges(user, &filter, before, 200).await?;
+            exchanges.extend(page.items.iter().map(|exchange| exchange.id));
+            if page.next.is_none() {
+                return Ok(Changed { exchanges });
+            }
+            before = page.next;
+        }
     }
 
     /// Takes exchanges back out of the trash; layers learn them again. Idempotent.
@@ -42,24 +67,79 @@ impl Memory {
     ///
     /// When the database gave no answer; nothing was restored.
     pub async fn restore(&self, user: UserId, exchanges: &[ExchangeId]) -> Result<Changed, EngineError> {
-        todo!()
+        let exchanges = self.inner.journal.restore(user, exchanges, self.trash_ends()).await?;
+        Ok(Changed { exchanges })
     }
 
-    /// What is in the trash, last forgotten first.
+    /// What is in the trash, in the journal's order, newest first.
     ///
     /// # Errors
     ///
     /// [`EngineError::Refused`] for a page that cannot be.
-    pub async fn trash(&self, user: UserId, page: &PageRequest) -> Result<Page<ExchangeView>, EngineError> {
-        todo!()
+    pub async fn trash(&self, user: UserId, page: &PageRequest) -> Result<Page<Forgotten>, EngineError> {
+        Ok(Page::by_seq(self.inner.journal.forgotten(user, None, page.seq()?, page.limit).await?))
     }
 
     /// Removes exchanges from the trash for good: these, or all of it. What is not in the trash stays.
     ///
     /// # Errors
     ///
-    /// When the database gave no answer; nothing was removed.
+    /// When the database gave no answer. Of a whole trash, some may be gone by then.
     pub async fn purge(&self, user: UserId, exchanges: Option<&[ExchangeId]>) -> Result<Changed, EngineError> {
-        todo!()
+        match exchanges {
+            Some(exchanges) => Ok(Changed { exchanges: self.inner.journal.purge(user, exchanges, self.now()).await? }),
+            None => self.empty_trash(user, None).await,
+        }
     }
+
+    /// Purges what was forgotten before `until`, or ever.
+    pub(crate) async fn empty_trash(
+        &self,
+        user: UserId,
+        until: Option<chrono::DateTime<chrono::Utc>>,
+    ) -> Result<Changed, EngineError> {
+        let journal = &self.inner.journal;
+        let mut purged = Vec::new();
+        let mut before = None;
+        loop {
+            let page = journal.forgotten(user, until, before, 200).await?;
+            let ids: Vec<ExchangeId> = page.items.iter().map(|forgotten| forgotten.exchange.id).collect();
+            if !ids.is_empty() {
+                purged.extend(journal.purge(user, &ids, self.now()).await?);
+            }
+            if page.next.is_none() {
+                return Ok(Changed { exchanges: purged });
+            }
+            before = page.next;
+        }
+    }
+
+    /// What was forgotten before this can no longer be restored.
+    pub(crate) fn trash_ends(&self) -> chrono::DateTime<chrono::Utc> {
+        self.now() - TimeDelta::days(i64::from(self.inner.settings.upkeep.trash_days))
+    }
+
+    /// Tells every layer what was forgotten. The foreign keys have done most of it already; a layer that fails is told
+    /// again, behind the caller's back.
+    async fn tell_layers(&self, user: UserId, exchanges: &[ExchangeId]) {
+        if exchanges.is_empty() {
+            return;
+        }
+        for layer in &self.inner.layers {
+            if let Err(error) = layer.forget(user, exchanges).await {
+                tracing::warn!(%error, layer = %layer.name(), "A layer could not forget at once; it is told again");
+                tokio::spawn(tell_again(Arc::clone(layer), user, exchanges.to_vec()));
+            }
+        }
+    }
+}
+
+async fn tell_again(layer: Arc<dyn Layer>, user: UserId, exchanges: Vec<ExchangeId>) {
+    for seconds in [1, 5, 30, 120, 600] {
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        if layer.forget(user, &exchanges).await.is_ok() {
+            return;
+        }
+    }
+    tracing::error!(layer = %layer.name(), "A layer could not forget; reset it to have it learn everything again");
 }

@@ -1,19 +1,22 @@
 //! Reading the journal, and arranging what stands in it: sessions, turns, exchanges, collections, pins.
 
+use std::fmt::Display;
+use std::str::FromStr;
+
 use chrono::{DateTime, Utc};
-use serde::Serialize;
-use skymem_core::{Collection, Exchange, ExchangeId, ExchangeKind, SessionId, Source, TimeRange, Turn, UserId};
+use skymem_core::conversation::BadName;
+use skymem_core::{Collection, Exchange, ExchangeId, Filter, Seq, SessionId, UserId};
+use skymem_store::{CollectionSettings, JournalTurn, Session, SessionChange, SessionMark, Shelf};
 
 use crate::error::EngineError;
 use crate::memory::Memory;
-use crate::record::MemoryMode;
 
 /// Where in a long list to go on, and how far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageRequest {
     /// [`Page::next`] of the page before; `None` for the first page.
     pub after: Option<String>,
-    /// At most this many, 1 to 500.
+    /// At most this many, 1 to 200.
     pub limit: usize,
 }
 
@@ -23,8 +26,35 @@ impl Default for PageRequest {
     }
 }
 
+impl PageRequest {
+    /// The place of a page that begins after `mark`.
+    pub(crate) fn mark<Mark: FromStr<Err = BadName>>(&self) -> Result<Option<Mark>, EngineError> {
+        if !(1..=200).contains(&self.limit) {
+            return Err(EngineError::Refused("a page has 1 to 200 items".into()));
+        }
+        self.after.as_deref().map(str::parse).transpose().map_err(|bad: BadName| EngineError::Refused(bad.0))
+    }
+
+    /// The place of a page of a list in the journal's order.
+    pub(crate) fn seq(&self) -> Result<Option<Seq>, EngineError> {
+        Ok(self.mark::<SeqMark>()?.map(|mark| mark.0))
+    }
+}
+
+/// A place in the journal as a page token.
+pub(crate) struct SeqMark(Seq);
+
+impl FromStr for SeqMark {
+    type Err = BadName;
+
+    fn from_str(text: &str) -> Result<Self, BadName> {
+        let seq = text.parse().map_err(|_| BadName("a page token is one that an earlier page gave".into()))?;
+        Ok(Self(Seq(seq)))
+    }
+}
+
 /// Part of a long list.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Page<T> {
     /// This part.
     pub items: Vec<T>,
@@ -32,98 +62,23 @@ pub struct Page<T> {
     pub next: Option<String>,
 }
 
-/// One conversation, as a list shows it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Session {
-    /// The client's name for it.
-    pub id: SessionId,
-    /// The shelf its exchanges stand on.
-    pub collection: Collection,
-    /// For people.
-    pub title: Option<String>,
-    /// What memory may do for it.
-    pub memory: MemoryMode,
-    /// Only its last so many turns can be recalled; `None` for all.
-    pub max_turns: Option<i32>,
-    /// What was said longer ago is not recalled; `None` for no limit.
-    pub max_age_hours: Option<i32>,
-    /// When it was first seen.
-    pub created_at: DateTime<Utc>,
-    /// When its newest turn was said.
-    pub last_at: DateTime<Utc>,
-    /// How many turns it has.
-    pub turns: i64,
-}
+impl<T> Page<T> {
+    pub(crate) fn marked<Mark: Display>(page: skymem_store::Page<T, Mark>) -> Self {
+        Self { items: page.items, next: page.next.map(|mark| mark.to_string()) }
+    }
 
-/// What to change about a session. What is `None` stays.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct SessionPatch {
-    /// A new title; `Some(None)` takes it away.
-    pub title: Option<Option<String>>,
-    /// What memory may do for it.
-    pub memory: Option<MemoryMode>,
-    /// The shelf for exchanges to come.
-    pub collection: Option<Collection>,
-    /// Only its last so many turns can be recalled; `Some(None)` for all.
-    pub max_turns: Option<Option<i32>>,
-    /// What was said longer ago is not recalled; `Some(None)` for no limit.
-    pub max_age_hours: Option<Option<i32>>,
+    pub(crate) fn by_seq(page: skymem_store::Page<T, Seq>) -> Self {
+        Self { items: page.items, next: page.next.map(|seq| seq.0.to_string()) }
+    }
 }
 
 /// An exchange and how it stands.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ExchangeView {
     /// The exchange itself.
     pub exchange: Exchange,
     /// When it was forgotten, if it is in the trash.
     pub forgotten_at: Option<DateTime<Utc>>,
-}
-
-/// Which exchanges: every condition that is given must hold.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct ExchangeFilter {
-    /// Only of this session.
-    pub session: Option<SessionId>,
-    /// Only of this collection.
-    pub collection: Option<Collection>,
-    /// Only of this source.
-    pub source: Option<Source>,
-    /// Only of this kind.
-    pub kind: Option<ExchangeKind>,
-    /// Only pinned ones, or only others.
-    pub pinned: Option<bool>,
-    /// Only what was said in this time.
-    pub time: Option<TimeRange>,
-    /// Only what holds this text, in any case of letters.
-    pub text: Option<String>,
-    /// What is in the trash instead of what is not.
-    pub forgotten: bool,
-}
-
-/// A shelf and what stands on it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct CollectionView {
-    /// Its name.
-    pub name: Collection,
-    /// The age in days at which its episodes count half; `None` for the layer's setting.
-    pub half_life_days: Option<f32>,
-    /// The part of relevance that never fades, 0 to 1; `None` for the layer's setting.
-    pub decay_floor: Option<f32>,
-    /// How many tokens a part of a long exchange has; `None` for the layer's setting.
-    pub part_tokens: Option<i32>,
-    /// How many exchanges stand on it.
-    pub exchanges: i64,
-}
-
-/// How a shelf is kept. What is `None` stays; `Some(None)` goes back to the layer's setting.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct CollectionPatch {
-    /// More than 0.
-    pub half_life_days: Option<Option<f32>>,
-    /// 0 to 1.
-    pub decay_floor: Option<Option<f32>>,
-    /// 100 to 4,000.
-    pub part_tokens: Option<Option<i32>>,
 }
 
 impl Memory {
@@ -133,7 +88,8 @@ impl Memory {
     ///
     /// [`EngineError::Refused`] for a page that cannot be.
     pub async fn sessions(&self, user: UserId, page: &PageRequest) -> Result<Page<Session>, EngineError> {
-        todo!()
+        let after: Option<SessionMark> = page.mark()?;
+        Ok(Page::marked(self.inner.journal.sessions(user, after.as_ref(), page.limit).await?))
     }
 
     /// One session; `None` when there is none of that id.
@@ -142,7 +98,7 @@ impl Memory {
     ///
     /// When the database gave no answer.
     pub async fn session(&self, user: UserId, session: &SessionId) -> Result<Option<Session>, EngineError> {
-        todo!()
+        Ok(self.inner.journal.session(user, session).await?)
     }
 
     /// Changes a session, which is made when it is new, and returns it.
@@ -154,9 +110,9 @@ impl Memory {
         &self,
         user: UserId,
         session: &SessionId,
-        patch: &SessionPatch,
+        change: SessionChange,
     ) -> Result<Session, EngineError> {
-        todo!()
+        Ok(self.inner.journal.set_session(user, session, change, self.now()).await?)
     }
 
     /// The turns of a session, oldest first; `None` when there is no such session. Forgotten ones are not shown.
@@ -169,8 +125,12 @@ impl Memory {
         user: UserId,
         session: &SessionId,
         page: &PageRequest,
-    ) -> Result<Option<Page<Turn>>, EngineError> {
-        todo!()
+    ) -> Result<Option<Page<JournalTurn>>, EngineError> {
+        let turns = self.inner.journal.turns(user, session, page.seq()?, page.limit).await?;
+        if turns.items.is_empty() && self.session(user, session).await?.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(Page::by_seq(turns)))
     }
 
     /// The user's exchanges that match, newest first.
@@ -181,10 +141,10 @@ impl Memory {
     pub async fn exchanges(
         &self,
         user: UserId,
-        filter: &ExchangeFilter,
+        filter: &Filter,
         page: &PageRequest,
-    ) -> Result<Page<ExchangeView>, EngineError> {
-        todo!()
+    ) -> Result<Page<Exchange>, EngineError> {
+        Ok(Page::by_seq(self.inner.journal.exchanges(user, filter, page.seq()?, page.limit).await?))
     }
 
     /// One exchange, also when it is in the trash; `None` when there is none.
@@ -193,16 +153,22 @@ impl Memory {
     ///
     /// When the database gave no answer.
     pub async fn exchange(&self, user: UserId, id: ExchangeId) -> Result<Option<ExchangeView>, EngineError> {
-        todo!()
+        if let Some(exchange) = self.inner.journal.exchange(user, id).await? {
+            return Ok(Some(ExchangeView { exchange, forgotten_at: None }));
+        }
+        let forgotten = self.inner.journal.forgotten_one(user, id).await?;
+        Ok(forgotten
+            .map(|forgotten| ExchangeView { exchange: forgotten.exchange, forgotten_at: Some(forgotten.forgotten_at) }))
     }
 
-    /// Pins an exchange, or takes its pin away; `None` when there is no such exchange.
+    /// Pins an exchange, or takes its pin away, and returns it; `None` when there is no such exchange.
     ///
     /// # Errors
     ///
     /// When the database gave no answer.
     pub async fn pin(&self, user: UserId, id: ExchangeId, pinned: bool) -> Result<Option<ExchangeView>, EngineError> {
-        todo!()
+        self.inner.journal.pin(user, &[id], pinned).await?;
+        self.exchange(user, id).await
     }
 
     /// The user's collections by name.
@@ -210,8 +176,8 @@ impl Memory {
     /// # Errors
     ///
     /// When the database gave no answer.
-    pub async fn collections(&self, user: UserId) -> Result<Vec<CollectionView>, EngineError> {
-        todo!()
+    pub async fn collections(&self, user: UserId) -> Result<Vec<Shelf>, EngineError> {
+        Ok(self.inner.journal.collections(user).await?)
     }
 
     /// Says how a collection is kept, which is made when it is new, and returns it.
@@ -223,8 +189,20 @@ impl Memory {
         &self,
         user: UserId,
         collection: &Collection,
-        patch: &CollectionPatch,
-    ) -> Result<CollectionView, EngineError> {
-        todo!()
+        settings: CollectionSettings,
+    ) -> Result<Shelf, EngineError> {
+        let journal = &self.inner.journal;
+        journal.make_collection(user, collection, self.now()).await?;
+        let set = journal.set_collection(user, collection, settings).await?;
+        set.ok_or_else(|| EngineError::NotFound(format!("collection {collection}")))
+    }
+
+    /// Removes a collection on which nothing stands; whether there was one.
+    ///
+    /// # Errors
+    ///
+    /// [`EngineError::Conflict`] when something stands on it.
+    pub async fn delete_collection(&self, user: UserId, collection: &Collection) -> Result<bool, EngineError> {
+        Ok(self.inner.journal.delete_collection(user, collection).await?)
     }
 }

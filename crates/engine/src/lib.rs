@@ -2,18 +2,23 @@
 //!
 //! Start at [`Memory`]: a door calls one method of it per request. The story of the product is [`context`].
 
-pub mod background;
-pub mod clock;
+mod background;
+mod clock;
 pub mod context;
-pub mod error;
-pub mod files;
-pub mod forget;
-pub mod journal;
+mod error;
+mod files;
+mod forget;
+mod journal;
 mod memory;
-pub mod record;
-pub mod settings;
-pub mod stats;
-pub mod users;
+mod observe;
+mod record;
+mod settings;
+mod stats;
+mod upkeep;
+mod users;
+
+#[cfg(test)]
+mod testing;
 
 pub use background::Background;
 pub use clock::{Clock, ManualClock, SystemClock};
@@ -21,12 +26,13 @@ pub use context::{
     ContextReply, ContextRequest, Explanation, LayerExplanation, LeftOut, Message, RecallReply, RecallRequest, Timing,
 };
 pub use error::{EngineError, Stale};
-pub use forget::{Changed, ForgetRequest};
-pub use journal::{
-    CollectionPatch, CollectionView, ExchangeFilter, ExchangeView, Page, PageRequest, Session, SessionPatch,
-};
+pub use forget::Changed;
+pub use journal::{ExchangeView, Page, PageRequest};
 pub use memory::{Memory, Parts};
-pub use record::{Content, MemoryMode, NewTurn, RecordRequest, Recorded, RememberRequest, TurnFate};
-pub use settings::{ContextSettings, EngineSettings, ObserveSettings, UpkeepSettings};
-pub use stats::{Health, LayerHealth, LayerView, Parked, Stats};
-pub use users::{Caller, KeyView, MadeKey, NewKey, Scope, UserView};
+pub use record::{Content, NewTurn, RecordRequest, Recorded, RememberRequest, TurnFate};
+pub use settings::{ContextSettings, EngineSettings, ItemsPlace, ObserveSettings, UpkeepSettings};
+pub use skymem_store::{
+    CollectionSettings, Forgotten, JournalTurn, Key, KeyId, MemoryMode, NewKey, Parked, Scope, Secret, Session,
+    SessionChange, Shelf, Stats as JournalStats, Target,
+};
+pub use stats::{Health, LayerHealth, LayerView, Stats};

@@ -5,9 +5,12 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use skymem_core::{Embedder, Layer};
+use skymem_store::{Journal, Keys};
 use sqlx::PgPool;
 
 use crate::clock::Clock;
+use crate::context::Frozen;
+use crate::error::EngineError;
 use crate::settings::EngineSettings;
 
 /// A memory server without doors. Cheap to clone: all clones are one.
@@ -31,11 +34,13 @@ pub struct Parts {
 }
 
 pub(crate) struct Inner {
-    pub(crate) db: PgPool,
+    pub(crate) journal: Journal,
+    pub(crate) keys: Keys,
     pub(crate) embedder: Arc<dyn Embedder>,
     pub(crate) layers: Vec<Arc<dyn Layer>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: EngineSettings,
+    pub(crate) frozen: Frozen,
 }
 
 impl Memory {
@@ -43,11 +48,21 @@ impl Memory {
     #[must_use]
     pub fn new(parts: Parts) -> Self {
         let Parts { db, embedder, layers, clock, settings } = parts;
-        Self { inner: Arc::new(Inner { db, embedder, layers, clock, settings }) }
+        let frozen = Frozen::new(settings.context.frozen_sessions);
+        let (journal, keys) = (Journal::new(db.clone()), Keys::new(db));
+        Self { inner: Arc::new(Inner { journal, keys, embedder, layers, clock, settings, frozen }) }
     }
 
     pub(crate) fn now(&self) -> DateTime<Utc> {
         self.inner.clock.now()
+    }
+
+    pub(crate) fn layer(&self, name: &str) -> Result<&Arc<dyn Layer>, EngineError> {
+        let found = self.inner.layers.iter().find(|layer| layer.name().as_str() == name);
+        found.ok_or_else(|| {
+            let known: Vec<String> = self.inner.layers.iter().map(|layer| layer.name().to_string()).collect();
+            EngineError::NotFound(format!("layer {name:?}; there are: {}", known.join(", ")))
+        })
     }
 }
 

@@ -1,12 +1,14 @@
 //! Writing down what was said, and what memory is told directly.
 
-use std::str::FromStr;
-
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use skymem_core::conversation::BadName;
-use skymem_core::{Collection, ExchangeId, Role, Seq, SessionId, Source, UserId};
+use skymem_core::{Collection, ExchangeId, ExchangeKind, Role, Seq, SessionId, Source, UserId};
+use skymem_store::{Append, AppendedTurn, MemoryMode, SessionChange};
+use uuid::Uuid;
 
+use crate::context::without_injected;
 use crate::error::EngineError;
 use crate::memory::Memory;
 
@@ -23,7 +25,7 @@ pub struct RecordRequest {
     pub collection: Option<Collection>,
     /// Where they come from; `None` when they are said now.
     pub source: Option<Source>,
-    /// What memory may do with them; `None` for what the session says.
+    /// What memory may do with them; `None` for what the session says, which is never exceeded.
     pub memory: Option<MemoryMode>,
 }
 
@@ -49,61 +51,7 @@ pub enum Content {
     /// Plain text.
     Text(String),
     /// OpenAI content parts. The text ones are read; all are kept as they came.
-    Parts(Vec<serde_json::Value>),
-}
-
-/// What memory may do for a session or a request.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum MemoryMode {
-    /// Neither remember nor recall.
-    Off,
-    /// Recall only: the session leaves nothing behind.
-    Read,
-    /// Remember only.
-    Write,
-    /// Remember and recall.
-    #[default]
-    ReadWrite,
-}
-
-impl MemoryMode {
-    /// The word used in SQL and on the wire.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            MemoryMode::Off => "off",
-            MemoryMode::Read => "read",
-            MemoryMode::Write => "write",
-            MemoryMode::ReadWrite => "readwrite",
-        }
-    }
-
-    /// Whether memory may be asked.
-    #[must_use]
-    pub fn reads(self) -> bool {
-        matches!(self, MemoryMode::Read | MemoryMode::ReadWrite)
-    }
-
-    /// Whether memory may be written to.
-    #[must_use]
-    pub fn writes(self) -> bool {
-        matches!(self, MemoryMode::Write | MemoryMode::ReadWrite)
-    }
-}
-
-impl FromStr for MemoryMode {
-    type Err = BadName;
-
-    fn from_str(word: &str) -> Result<Self, BadName> {
-        match word {
-            "off" => Ok(MemoryMode::Off),
-            "read" => Ok(MemoryMode::Read),
-            "write" => Ok(MemoryMode::Write),
-            "readwrite" => Ok(MemoryMode::ReadWrite),
-            _ => Err(BadName("memory is one of off, read, write, readwrite".into())),
-        }
-    }
+    Parts(Vec<Value>),
 }
 
 /// What became of the turns of a [`RecordRequest`].
@@ -131,6 +79,13 @@ pub enum TurnFate {
         /// The exchange it belongs to.
         exchange: ExchangeId,
     },
+    /// Not written down: its client id belongs to a turn that says something else, which stays.
+    Differs {
+        /// The place of the turn that stays.
+        seq: Seq,
+        /// The exchange that turn belongs to.
+        exchange: ExchangeId,
+    },
     /// Not written down: the session or the request says so.
     NotKept,
     /// Not written down: it was purged once, and what is purged stays gone.
@@ -148,7 +103,7 @@ pub struct RememberRequest {
     pub text: String,
     /// The shelf it stands on; `None` for the default one.
     pub collection: Option<Collection>,
-    /// The session it came up in; `None` for a session of its own kind.
+    /// The session it came up in; `None` for the session `notes`.
     pub session: Option<SessionId>,
     /// Where it comes from; `None` for `remember`.
     pub source: Option<Source>,
@@ -159,22 +114,170 @@ pub struct RememberRequest {
 }
 
 impl Memory {
-    /// Writes turns down and returns after commit: what was answered here survives a crash. Idempotent.
+    /// Writes turns down and returns after commit: what was answered here survives a crash. All or none, idempotent.
     /// Layers learn of them soon after.
     ///
     /// # Errors
     ///
     /// [`EngineError::Refused`] for an empty, overlong or contradictory request; nothing was written.
     pub async fn record(&self, request: RecordRequest) -> Result<Recorded, EngineError> {
-        todo!()
+        if request.turns.is_empty() {
+            return Err(EngineError::Refused("there are no turns to record".into()));
+        }
+        if request.memory.is_some_and(|memory| !memory.writes()) {
+            return Ok(Recorded { turns: vec![TurnFate::NotKept; request.turns.len()] });
+        }
+        let turns: Vec<Option<skymem_store::NewTurn>> =
+            request.turns.into_iter().map(NewTurn::into_own_words).collect();
+        let injected: Vec<bool> = turns.iter().map(Option::is_none).collect();
+        let append = Append {
+            session: request.session,
+            collection: request.collection,
+            kind: ExchangeKind::Said,
+            source: request.source.unwrap_or_default(),
+            turns: turns.into_iter().flatten().collect(),
+            recorded_at: self.now(),
+            settings: SessionChange::default(),
+        };
+        let mut fates = self.append(request.user, append).await?.into_iter();
+        let turns = injected.into_iter().map(|injected| match injected {
+            true => TurnFate::Injected,
+            false => fates.next().unwrap_or(TurnFate::NotKept),
+        });
+        Ok(Recorded { turns: turns.collect() })
     }
 
-    /// Writes a note down that was told to memory directly. Idempotent like [`Memory::record`].
+    /// Writes a note down that was told to memory directly. Idempotent: the same text in the same session is one note.
     ///
     /// # Errors
     ///
     /// As [`Memory::record`].
     pub async fn remember(&self, request: RememberRequest) -> Result<TurnFate, EngineError> {
-        todo!()
+        if request.text.trim().is_empty() {
+            return Err(EngineError::Refused("there is nothing to remember: the text is empty".into()));
+        }
+        let named = |error: BadName| EngineError::Refused(error.0);
+        let note = skymem_store::NewTurn {
+            occurred_at: request.occurred_at,
+            client_id: Some(format!("note:{}", Uuid::new_v5(&Uuid::NAMESPACE_OID, request.text.as_bytes()))),
+            ..skymem_store::NewTurn::new(Role::User, request.text)
+        };
+        let append = Append {
+            session: request.session.map_or_else(|| "notes".parse(), Ok).map_err(named)?,
+            collection: request.collection,
+            kind: ExchangeKind::Asserted,
+            source: request.source.map_or_else(|| "remember".parse(), Ok).map_err(named)?,
+            turns: vec![note],
+            recorded_at: self.now(),
+            settings: SessionChange::default(),
+        };
+        let fate = self.append(request.user, append).await?.pop().unwrap_or(TurnFate::NotKept);
+        if let TurnFate::Known { exchange, .. } = fate {
+            // Told again after it was forgotten: then it is to be known again.
+            self.restore(request.user, &[exchange]).await?;
+        }
+        if let TurnFate::Stored { exchange, .. } | TurnFate::Known { exchange, .. } = fate
+            && request.pinned
+        {
+            self.inner.journal.pin(request.user, &[exchange], true).await?;
+        }
+        Ok(fate)
+    }
+
+    async fn append(&self, user: UserId, append: Append) -> Result<Vec<TurnFate>, EngineError> {
+        if append.turns.is_empty() {
+            return Ok(Vec::new());
+        }
+        let fates: Vec<TurnFate> =
+            self.inner.journal.append(user, append).await?.turns.into_iter().map(TurnFate::from).collect();
+        let stored = fates.iter().filter(|fate| matches!(fate, TurnFate::Stored { .. })).count();
+        metrics::counter!("skymem_turns_recorded_total").increment(u64::try_from(stored).unwrap_or(u64::MAX));
+        Ok(fates)
+    }
+}
+
+impl NewTurn {
+    /// The turn without what skymem itself had put into the prompt; `None` when nothing else was said.
+    fn into_own_words(self) -> Option<skymem_store::NewTurn> {
+        let (text, parts) = match self.content {
+            Content::Text(text) => {
+                let own = without_injected(&text);
+                if own.trim().is_empty() && !text.trim().is_empty() {
+                    return None;
+                }
+                (own.into_owned(), None)
+            }
+            Content::Parts(parts) => own_parts(parts)?,
+        };
+        Some(skymem_store::NewTurn {
+            role: self.role,
+            speaker: self.speaker,
+            text,
+            parts,
+            occurred_at: self.occurred_at,
+            client_id: self.client_id,
+        })
+    }
+}
+
+/// The text of content parts, a line each, and the parts, both without what skymem itself had put in; `None` when
+/// nothing else was in them.
+fn own_parts(mut parts: Vec<Value>) -> Option<(String, Option<Value>)> {
+    let some = !parts.is_empty();
+    let mut texts = Vec::new();
+    parts.retain_mut(|part| {
+        let Some(Value::String(text)) = part.get_mut("text") else { return true };
+        let own = without_injected(text);
+        if own.trim().is_empty() && !text.trim().is_empty() {
+            return false;
+        }
+        *text = own.into_owned();
+        texts.push(text.clone());
+        true
+    });
+    (!some || !parts.is_empty()).then(|| (texts.join("\n"), Some(Value::Array(parts))))
+}
+
+impl From<AppendedTurn> for TurnFate {
+    fn from(turn: AppendedTurn) -> Self {
+        use skymem_store::Recorded;
+        match (turn.recorded, turn.seq, turn.exchange) {
+            (Recorded::New, Some(seq), Some(exchange)) => TurnFate::Stored { seq, exchange },
+            (Recorded::Already, Some(seq), Some(exchange)) => TurnFate::Known { seq, exchange },
+            (Recorded::Differs, Some(seq), Some(exchange)) => TurnFate::Differs { seq, exchange },
+            (Recorded::Tombstoned, ..) => TurnFate::Purged,
+            // A turn without a place was not written down.
+            (Recorded::New | Recorded::Already | Recorded::Differs | Recorded::Off, ..) => TurnFate::NotKept,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(content: Content, text: Option<&str>) {
+        let turn = NewTurn { role: Role::User, speaker: None, content, occurred_at: None, client_id: None };
+        assert_eq!(turn.into_own_words().map(|turn| turn.text).as_deref(), text);
+    }
+
+    #[test]
+    fn what_skymem_put_into_a_prompt_is_not_remembered_when_it_comes_back() {
+        check(Content::Text("hello".into()), Some("hello"));
+        check(Content::Text("<<<CONTEXT>>>\nold\n<<<END CONTEXT>>>\n\nhello".into()), Some("hello"));
+        check(Content::Text("<<<CONTEXT>>>\nold\n<<<END CONTEXT>>>\n".into()), None);
+        check(Content::Text(String::new()), Some(""));
+    }
+
+    #[test]
+    fn the_text_ones_of_content_parts_are_read_a_line_each() {
+        let image = json!({"type": "image_url", "image_url": {"url": "https://example.org/a.png"}});
+        let text = |text: &str| json!({"type": "text", "text": text});
+        check(Content::Parts(vec![text("one"), image.clone(), text("two")]), Some("one\ntwo"));
+        check(Content::Parts(vec![image]), Some(""));
+        check(Content::Parts(vec![text("<<<CONTEXT>>>x<<<END CONTEXT>>>"), text("hi")]), Some("hi"));
+        check(Content::Parts(vec![text("<<<CONTEXT>>>x<<<END CONTEXT>>>")]), None);
     }
 }

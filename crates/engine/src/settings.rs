@@ -1,9 +1,11 @@
 //! What may be set, with the values a new user gets.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// `[engine]` of the configuration.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EngineSettings {
     /// How a context is put together.
@@ -12,16 +14,6 @@ pub struct EngineSettings {
     pub observe: ObserveSettings,
     /// What is done now and then.
     pub upkeep: UpkeepSettings,
-}
-
-impl Default for EngineSettings {
-    fn default() -> Self {
-        Self {
-            context: ContextSettings::default(),
-            observe: ObserveSettings::default(),
-            upkeep: UpkeepSettings::default(),
-        }
-    }
 }
 
 /// `[engine.context]`: how a context is put together.
@@ -38,8 +30,13 @@ pub struct ContextSettings {
     pub embed_deadline_ms: u64,
     /// What all layers together may take to answer; who is later is left out and named.
     pub recall_deadline_ms: u64,
-    /// What a single layer may spend of the budget, in hundredths; a layer that is not named may spend all of it.
-    pub share_percent: std::collections::BTreeMap<String, u8>,
+    /// What a single layer may take, by its name, when that is less.
+    pub layer_deadline_ms: BTreeMap<String, u64>,
+    /// What a single layer may spend of the budget before all others have bought, by its name, in hundredths; 100 for
+    /// layers that are not named.
+    pub share_percent: BTreeMap<String, u8>,
+    /// Where recalled items stand in the messages.
+    pub items: ItemsPlace,
     /// Whether layers are told which recalls were put before an assistant: use brings a memory back up.
     pub note_use: bool,
     /// How many sessions can have their always-loaded part frozen at a time; the longest unused thaws first.
@@ -54,11 +51,24 @@ impl Default for ContextSettings {
             top_k: 4,
             embed_deadline_ms: 1_000,
             recall_deadline_ms: 400,
-            share_percent: std::collections::BTreeMap::new(),
+            layer_deadline_ms: BTreeMap::new(),
+            share_percent: BTreeMap::from([("files".into(), 75), ("episodes".into(), 50)]),
+            items: ItemsPlace::Message,
             note_use: true,
             frozen_sessions: 1_000,
         }
     }
+}
+
+/// Where recalled items stand in the messages.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ItemsPlace {
+    /// In a system message of their own, before the question.
+    #[default]
+    Message,
+    /// In the question's message, before its words: for models that allow a system message only at the beginning.
+    Question,
 }
 
 /// `[engine.observe]`: how layers learn in the background.
@@ -108,5 +118,53 @@ pub struct UpkeepSettings {
 impl Default for UpkeepSettings {
     fn default() -> Self {
         Self { every_minutes: 60, trash_days: 30 }
+    }
+}
+
+impl EngineSettings {
+    /// The first value that cannot be, in words.
+    ///
+    /// # Errors
+    ///
+    /// Names the key and says what it may be.
+    pub fn check(&self) -> Result<(), String> {
+        let context = &self.context;
+        let observe = &self.observe;
+        let rules = [
+            (context.budget_tokens >= 100, "context.budget_tokens is at least 100"),
+            ((1..=8).contains(&context.window_exchanges), "context.window_exchanges is from 1 to 8"),
+            ((2..=20).contains(&context.top_k), "context.top_k is from 2 to 20"),
+            (context.embed_deadline_ms > 0, "context.embed_deadline_ms is above 0"),
+            (context.recall_deadline_ms > 0, "context.recall_deadline_ms is above 0"),
+            (context.share_percent.values().all(|share| *share <= 100), "context.share_percent holds values up to 100"),
+            ((1..=200).contains(&observe.batch_exchanges), "observe.batch_exchanges is from 1 to 200"),
+            (observe.batch_characters > 0, "observe.batch_characters is above 0"),
+            (observe.poll_seconds > 0, "observe.poll_seconds is above 0"),
+            (observe.lease_seconds >= 5, "observe.lease_seconds is at least 5"),
+            (observe.attempts > 0, "observe.attempts is above 0"),
+            (self.upkeep.every_minutes > 0, "upkeep.every_minutes is above 0"),
+            (self.upkeep.trash_days <= 36_500, "upkeep.trash_days is at most 36500"),
+        ];
+        match rules.iter().find(|(holds, _)| !holds) {
+            Some((_, rule)) => Err(format!("engine.{rule}")),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_new_user_gets_is_within_the_rules() {
+        assert_eq!(EngineSettings::default().check(), Ok(()));
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_is_named() {
+        let mut settings = EngineSettings::default();
+        settings.context.window_exchanges = 9;
+        assert_eq!(settings.check(), Err("engine.context.window_exchanges is from 1 to 8".into()));
     }
 }

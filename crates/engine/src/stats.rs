@@ -1,39 +1,31 @@
 //! How memory is doing: counts, lag, faults, and what is set aside.
 
-use chrono::{DateTime, Utc};
-use serde::Serialize;
-use skymem_core::{ExchangeId, LayerName, LayerStats, UserId};
+use std::time::Duration;
+
+use skymem_core::{Layer, LayerName, LayerStats, Purpose, UserId};
+use skymem_store::{LayerLag, Parked, Stats as JournalStats};
+use tokio::time::timeout;
 
 use crate::error::EngineError;
 use crate::memory::Memory;
 
 /// What is kept of one user.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Stats {
-    /// How many sessions.
-    pub sessions: i64,
-    /// How many exchanges that are not forgotten.
-    pub exchanges: i64,
-    /// How many turns that are not forgotten.
-    pub turns: i64,
-    /// How many exchanges in the trash.
-    pub forgotten: i64,
-    /// When the oldest exchange was said.
-    pub oldest_at: Option<DateTime<Utc>>,
-    /// When the newest exchange was said.
-    pub newest_at: Option<DateTime<Utc>>,
+    /// What the journal holds.
+    pub journal: JournalStats,
     /// Every layer, in reading order.
     pub layers: Vec<LayerView>,
 }
 
 /// One layer, as it stands for one user.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct LayerView {
     /// Its name.
     pub name: LayerName,
     /// What it holds; `None` when it gave no answer.
     pub stats: Option<LayerStats>,
-    /// How many exchanges it has not learned yet.
+    /// How many exchanges it has not learned yet, or not as they are now.
     pub behind: i64,
     /// The exchanges it could not learn from.
     pub parked: Vec<Parked>,
@@ -41,21 +33,8 @@ pub struct LayerView {
     pub faults: Vec<String>,
 }
 
-/// An exchange that a layer could not learn from.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Parked {
-    /// Which exchange.
-    pub exchange: ExchangeId,
-    /// Why, in words.
-    pub reason: String,
-    /// How often it was tried.
-    pub attempts: i32,
-    /// When it was set aside.
-    pub parked_at: DateTime<Utc>,
-}
-
 /// Whether the server can do its work.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Health {
     /// Whether the database answers.
     pub database: bool,
@@ -63,16 +42,14 @@ pub struct Health {
     pub embedder: String,
     /// Whether the embedder answers.
     pub embedder_answers: bool,
-    /// Whether the background work runs in this process.
-    pub background: bool,
-    /// Each layer, over all users.
+    /// Each layer, over all users; empty when the database does not answer.
     pub layers: Vec<LayerHealth>,
     /// What is wrong, in words; empty when all is well.
     pub faults: Vec<String>,
 }
 
 impl Health {
-    /// Whether requests can be served. A slow layer or embedder does not make it unready: memory fails open.
+    /// Whether requests can be served. An embedder or layer that is away does not make it unready: memory fails open.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.database
@@ -80,15 +57,20 @@ impl Health {
 }
 
 /// How far one layer is, over all users.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LayerHealth {
     /// Its name.
     pub name: LayerName,
-    /// How many exchanges it has not learned yet.
+    /// How many exchanges it has not learned yet, or not as they are now.
     pub behind: i64,
     /// How many exchanges are parked.
     pub parked: i64,
+    /// How often it failed in a row, where it failed most.
+    pub failures: i64,
 }
+
+/// How long a health check waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Memory {
     /// What is kept of a user, in the journal and in every layer.
@@ -97,16 +79,35 @@ impl Memory {
     ///
     /// When the database gave no answer. A layer that gives none is in the reply without counts.
     pub async fn stats(&self, user: UserId) -> Result<Stats, EngineError> {
-        todo!()
+        let journal = self.inner.journal.stats(user).await?;
+        Ok(Stats { journal, layers: self.layers(user).await? })
     }
 
     /// The layers as they stand for a user, in reading order.
     ///
     /// # Errors
     ///
-    /// When the database gave no answer.
+    /// When the database gave no answer. A layer that gives none is in the reply without counts.
     pub async fn layers(&self, user: UserId) -> Result<Vec<LayerView>, EngineError> {
-        todo!()
+        let lags = self.inner.journal.lag(Some(user)).await?;
+        let parked = self.inner.journal.parked(user).await?;
+        let mut views = Vec::new();
+        for layer in &self.inner.layers {
+            let name = layer.name();
+            let behind = match lags.iter().find(|lag| lag.layer == name) {
+                Some(lag) => lag.behind,
+                // It has read nothing of anybody yet.
+                None => self.inner.journal.stats(user).await?.exchanges,
+            };
+            views.push(LayerView {
+                stats: counts(layer.as_ref(), user).await,
+                behind,
+                parked: parked.iter().filter(|parked| parked.layer == name).cloned().collect(),
+                faults: layer.faults(user),
+                name,
+            });
+        }
+        Ok(views)
     }
 
     /// Gives a layer the exchanges again that it could not learn; says how many.
@@ -114,21 +115,74 @@ impl Memory {
     /// # Errors
     ///
     /// [`EngineError::NotFound`] when there is no such layer.
-    pub async fn retry_parked(&self, user: UserId, layer: &str) -> Result<u64, EngineError> {
-        todo!()
+    pub async fn retry_parked(&self, user: UserId, layer: &str) -> Result<usize, EngineError> {
+        Ok(self.inner.journal.retry_parked(user, &self.layer(layer)?.name()).await?)
     }
 
-    /// Has a layer learn a user's journal again from the beginning.
+    /// Has a layer learn a user's journal again from the beginning; whether it had read any of it.
     ///
     /// # Errors
     ///
     /// [`EngineError::NotFound`] when there is no such layer.
-    pub async fn reset_layer(&self, user: UserId, layer: &str) -> Result<(), EngineError> {
-        todo!()
+    pub async fn reset_layer(&self, user: UserId, layer: &str) -> Result<bool, EngineError> {
+        Ok(self.inner.journal.reset(user, &self.layer(layer)?.name()).await?)
     }
 
-    /// Whether the server can do its work.
+    /// Whether the server can do its work. Takes a few seconds at most, whatever is broken.
     pub async fn health(&self) -> Health {
-        todo!()
+        let mut faults = Vec::new();
+        let lags = match timeout(PATIENCE, self.inner.journal.lag(None)).await {
+            Ok(Ok(lags)) => Some(lags),
+            Ok(Err(error)) => {
+                faults.push(error.to_string());
+                None
+            }
+            Err(_) => {
+                faults.push("the database takes too long to answer".into());
+                None
+            }
+        };
+        let embedder_answers = match timeout(PATIENCE, self.inner.embedder.embed(&["health"], Purpose::Query)).await {
+            Ok(Ok(_)) => true,
+            Ok(Err(error)) => {
+                faults.push(format!("the embedder gives no answer: {error}"));
+                false
+            }
+            Err(_) => {
+                faults.push("the embedder takes too long to answer".into());
+                false
+            }
+        };
+        let layers = lags.iter().flatten().filter(|lag| self.layer(lag.layer.as_str()).is_ok()).map(LayerHealth::from);
+        let layers: Vec<LayerHealth> = layers.collect();
+        faults.extend(
+            layers
+                .iter()
+                .filter(|layer| layer.parked > 0)
+                .map(|layer| format!("{} could not learn {} exchanges: see its parked ones", layer.name, layer.parked)),
+        );
+        Health {
+            database: lags.is_some(),
+            embedder: self.inner.embedder.id().to_string(),
+            embedder_answers,
+            layers,
+            faults,
+        }
+    }
+}
+
+impl From<&LayerLag> for LayerHealth {
+    fn from(lag: &LayerLag) -> Self {
+        Self { name: lag.layer.clone(), behind: lag.behind, parked: lag.parked, failures: lag.failures }
+    }
+}
+
+async fn counts(layer: &dyn Layer, user: UserId) -> Option<LayerStats> {
+    match layer.stats(user).await {
+        Ok(stats) => Some(stats),
+        Err(error) => {
+            tracing::warn!(%error, layer = %layer.name(), "A layer could not be counted");
+            None
+        }
     }
 }

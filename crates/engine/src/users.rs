@@ -1,88 +1,12 @@
 //! Whose memory it is, and the keys that open it.
 
 use chrono::{DateTime, Utc};
-use serde::{Deserialize, Serialize};
+use chrono_tz::Tz;
 use skymem_core::{User, UserId, UserName};
+use skymem_store::{Key, KeyId, NewKey, Scope};
 
 use crate::error::EngineError;
 use crate::memory::Memory;
-
-/// A user as a list shows them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct UserView {
-    /// Who.
-    pub user: User,
-    /// The zone their "yesterday" is in: `Europe/Berlin`.
-    pub timezone: String,
-    /// When they were made.
-    pub created_at: DateTime<Utc>,
-}
-
-/// What a key may do. Each includes nothing but itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Scope {
-    /// Recall, context, and every listing.
-    Read,
-    /// Record, remember, edit, pin, forget, restore.
-    Write,
-    /// Users, keys, purge, layers.
-    Admin,
-}
-
-/// A key to be made.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewKey {
-    /// Whose memory it opens.
-    pub user: UserId,
-    /// For people: "laptop".
-    pub name: String,
-    /// What it may do; not empty.
-    pub scopes: Vec<Scope>,
-    /// When it stops opening anything; `None` for never.
-    pub expires_at: Option<DateTime<Utc>>,
-}
-
-/// A key just made: the only time its text is seen.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct MadeKey {
-    /// What is known of it from now on.
-    pub key: KeyView,
-    /// `skm_<id>_<secret>`: to be shown once and kept by the client.
-    pub text: String,
-}
-
-/// What is known of a key.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct KeyView {
-    /// Its name for ever; in logs too.
-    pub id: String,
-    /// Whose memory it opens.
-    pub user: UserId,
-    /// For people.
-    pub name: String,
-    /// What it may do.
-    pub scopes: Vec<Scope>,
-    /// When it was made.
-    pub created_at: DateTime<Utc>,
-    /// When it stops opening anything.
-    pub expires_at: Option<DateTime<Utc>>,
-    /// When it was taken back.
-    pub revoked_at: Option<DateTime<Utc>>,
-    /// When it last opened something, to the minute or so.
-    pub last_used_at: Option<DateTime<Utc>>,
-}
-
-/// Who stands at the door with a key that opens it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Caller {
-    /// Whose memory the key opens.
-    pub user: User,
-    /// The key's id.
-    pub key: String,
-    /// What the key may do.
-    pub scopes: Vec<Scope>,
-}
 
 impl Memory {
     /// The user of that name, made when there is none.
@@ -91,7 +15,16 @@ impl Memory {
     ///
     /// When the database gave no answer.
     pub async fn ensure_user(&self, name: &UserName) -> Result<User, EngineError> {
-        todo!()
+        Ok(self.inner.journal.make_user(name, self.now()).await?)
+    }
+
+    /// The user of that id; `None` when there is none.
+    ///
+    /// # Errors
+    ///
+    /// When the database gave no answer.
+    pub async fn user(&self, id: UserId) -> Result<Option<User>, EngineError> {
+        Ok(self.inner.journal.user(id).await?)
     }
 
     /// The user of that name; `None` when there is none.
@@ -99,8 +32,8 @@ impl Memory {
     /// # Errors
     ///
     /// When the database gave no answer.
-    pub async fn user(&self, name: &UserName) -> Result<Option<UserView>, EngineError> {
-        todo!()
+    pub async fn user_named(&self, name: &UserName) -> Result<Option<User>, EngineError> {
+        Ok(self.inner.journal.user_named(name).await?)
     }
 
     /// All users by name.
@@ -108,61 +41,96 @@ impl Memory {
     /// # Errors
     ///
     /// When the database gave no answer.
-    pub async fn users(&self) -> Result<Vec<UserView>, EngineError> {
-        todo!()
+    pub async fn users(&self) -> Result<Vec<User>, EngineError> {
+        Ok(self.inner.journal.users().await?)
     }
 
-    /// Says which zone a user's "yesterday" is in.
+    /// The zone a user's "yesterday" is in, for instance `Europe/Berlin`; `None` when there is no such user.
     ///
     /// # Errors
     ///
-    /// [`EngineError::Refused`] when there is no zone of that name, [`EngineError::NotFound`] when no such user.
-    pub async fn set_timezone(&self, user: UserId, timezone: &str) -> Result<(), EngineError> {
-        todo!()
+    /// When the database gave no answer.
+    pub async fn timezone(&self, user: UserId) -> Result<Option<String>, EngineError> {
+        Ok(self.inner.journal.timezone(user).await?.map(|zone| zone.name().to_owned()))
+    }
+
+    /// Says which zone a user's "yesterday" is in; whether there is such a user.
+    ///
+    /// # Errors
+    ///
+    /// [`EngineError::Refused`] when there is no zone of that name.
+    pub async fn set_timezone(&self, user: UserId, timezone: &str) -> Result<bool, EngineError> {
+        let zone: Tz = timezone
+            .parse()
+            .map_err(|_| EngineError::Refused(format!("{timezone:?} is no time zone; one is Europe/Berlin")))?;
+        Ok(self.inner.journal.set_timezone(user, zone).await?)
     }
 
     /// Makes a key and returns its text, for the only time.
     ///
     /// # Errors
     ///
-    /// [`EngineError::Refused`] without scopes or with an end in the past, [`EngineError::NotFound`] when no such user.
-    pub async fn make_key(&self, key: &NewKey) -> Result<MadeKey, EngineError> {
-        todo!()
+    /// [`EngineError::Refused`] without scopes, with a name or an end that cannot be; [`EngineError::NotFound`] when
+    /// there is no such user.
+    pub async fn make_key(
+        &self,
+        user: UserId,
+        name: &str,
+        scopes: &[Scope],
+        expires_at: Option<DateTime<Utc>>,
+    ) -> Result<NewKey, EngineError> {
+        Ok(self.inner.keys.make(user, name, scopes, self.now(), expires_at).await?)
     }
 
-    /// Who `presented` lets in; `None` when it opens nothing: unknown, wrong, expired or revoked.
+    /// The key of a server that has none yet, good for everything; `None` when there is a key already.
     ///
     /// # Errors
     ///
     /// When the database gave no answer.
-    pub async fn verify_key(&self, presented: &str) -> Result<Option<Caller>, EngineError> {
-        todo!()
+    pub async fn first_key(&self, user: UserId) -> Result<Option<NewKey>, EngineError> {
+        Ok(self.inner.keys.first_key(user, self.now()).await?)
     }
 
-    /// The keys of a user, or of all users, newest first.
+    /// The key that `presented` is; `None` when it opens nothing: unknown, wrong, expired or revoked.
     ///
     /// # Errors
     ///
     /// When the database gave no answer.
-    pub async fn keys(&self, user: Option<UserId>) -> Result<Vec<KeyView>, EngineError> {
-        todo!()
+    pub async fn verify_key(&self, presented: &str) -> Result<Option<Key>, EngineError> {
+        Ok(self.inner.keys.verify(presented, self.now()).await?)
     }
 
-    /// Takes a key back, at once; `None` when there is none of that id. Idempotent.
+    /// The keys of a user.
     ///
     /// # Errors
     ///
     /// When the database gave no answer.
-    pub async fn revoke_key(&self, id: &str) -> Result<Option<KeyView>, EngineError> {
-        todo!()
+    pub async fn keys(&self, user: UserId) -> Result<Vec<Key>, EngineError> {
+        Ok(self.inner.keys.list(user).await?)
     }
 
-    /// A new key like the one of that id, which is taken back; `None` when there is none that still opens anything.
+    /// Takes a key of a user back, at once; whether there is one of that id.
+    ///
+    /// # Errors
+    ///
+    /// When the database gave no answer.
+    pub async fn revoke_key(&self, user: UserId, id: &KeyId) -> Result<bool, EngineError> {
+        Ok(self.inner.keys.revoke(user, id, self.now()).await?)
+    }
+
+    /// A new key like the one of that id, which opens until `old_until` yet, or no longer; `None` when there is none of
+    /// that id that still opens anything.
     ///
     /// # Errors
     ///
     /// When the database gave no answer; the old key is as it was.
-    pub async fn rotate_key(&self, id: &str) -> Result<Option<MadeKey>, EngineError> {
-        todo!()
+    pub async fn rotate_key(
+        &self,
+        user: UserId,
+        id: &KeyId,
+        old_until: Option<DateTime<Utc>>,
+    ) -> Result<Option<NewKey>, EngineError> {
+        let now = self.now();
+        Ok(self.inner.keys.rotate(user, id, now, old_until.unwrap_or(now)).await?)
     }
 }

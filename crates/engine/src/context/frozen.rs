@@ -1,0 +1,83 @@
+//! The always-loaded part as it was when a session first asked for it frozen, so that a provider's prompt cache keeps
+//! its prefix.
+//!
+//! Kept in this process: after a restart, or on another server, a session freezes what it then finds. That costs a cache
+//! miss and no more.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use skymem_core::{LayerName, Recall, SessionId, UserId};
+
+type Key = (UserId, SessionId);
+
+/// What is frozen, of a bounded number of sessions.
+#[derive(Debug)]
+pub(crate) struct Frozen {
+    most: usize,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    /// With the turn at which each was last asked for.
+    sessions: HashMap<Key, (u64, Vec<(LayerName, Vec<Recall>)>)>,
+    turn: u64,
+}
+
+impl Frozen {
+    pub(crate) fn new(most: usize) -> Self {
+        Self { most, kept: Mutex::default() }
+    }
+
+    /// What is frozen for a session: the recalls of each always-loaded layer.
+    pub(crate) fn get(&self, user: UserId, session: &SessionId) -> Option<Vec<(LayerName, Vec<Recall>)>> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.turn += 1;
+        let turn = kept.turn;
+        let (used, recalls) = kept.sessions.get_mut(&(user, session.clone()))?;
+        *used = turn;
+        Some(recalls.clone())
+    }
+
+    /// Freezes `recalls` for a session; the session that was not asked for longest makes room.
+    pub(crate) fn keep(&self, user: UserId, session: &SessionId, recalls: Vec<(LayerName, Vec<Recall>)>) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.turn += 1;
+        let turn = kept.turn;
+        kept.sessions.insert((user, session.clone()), (turn, recalls));
+        while kept.sessions.len() > self.most {
+            let Some(oldest) = kept.sessions.iter().min_by_key(|(_, (used, _))| *used).map(|(key, _)| key.clone())
+            else {
+                return;
+            };
+            kept.sessions.remove(&oldest);
+        }
+    }
+
+    /// Lets a session see what is always loaded as it is now.
+    pub(crate) fn thaw(&self, user: UserId, session: &SessionId) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.sessions.remove(&(user, session.clone()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_session_that_was_not_asked_for_longest_makes_room() {
+        let frozen = Frozen::new(2);
+        let user = UserId(uuid::Uuid::nil());
+        let session = |name: &str| name.parse::<SessionId>().unwrap();
+        frozen.keep(user, &session("a"), Vec::new());
+        frozen.keep(user, &session("b"), Vec::new());
+        assert!(frozen.get(user, &session("a")).is_some());
+
+        frozen.keep(user, &session("c"), Vec::new());
+
+        let kept: Vec<bool> = ["a", "b", "c"].iter().map(|name| frozen.get(user, &session(name)).is_some()).collect();
+        assert_eq!(kept, [true, false, true]);
+    }
+}

@@ -1,0 +1,27 @@
+//! What is done now and then: layers tidy up, and the trash is emptied of what is too old to restore.
+
+use crate::error::EngineError;
+use crate::memory::Memory;
+
+impl Memory {
+    /// One round of upkeep. Harmless when several servers do it at the same time.
+    ///
+    /// # Errors
+    ///
+    /// When the database gave no answer. A layer that fails is logged and called again next time.
+    pub async fn upkeep(&self) -> Result<(), EngineError> {
+        for layer in &self.inner.layers {
+            match layer.prune(self.now()).await {
+                Ok(pruned) => tracing::debug!(layer = %layer.name(), rows = pruned.rows, "A layer tidied up"),
+                Err(error) => tracing::warn!(%error, layer = %layer.name(), "A layer could not tidy up"),
+            }
+        }
+        for user in self.inner.journal.users().await? {
+            let purged = self.empty_trash(user.id, Some(self.trash_ends())).await?.exchanges.len();
+            if purged > 0 {
+                tracing::info!(user = %user.id, purged, "The trash was emptied of what is too old to restore");
+            }
+        }
+        Ok(())
+    }
+}
