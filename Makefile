@@ -26,4 +26,4 @@ lint:  ## checks the format and the lints
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
 deny:  ## checks licences, sources and duplicates of the dependencies
-	cargo deny --locked check bans licenses sources
+	cargo deny --locked check --hide-inclusion-graph bans licenses sources

@@ -2,7 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "the helpers of a test may fail it")]
 
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -123,6 +124,34 @@ async fn a_server_that_is_killed() {
     sqlx::raw_sql("create table said (words text); insert into said values ('kept')").execute(&mut db).await.unwrap();
     println!("ready");
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+}
+
+#[tokio::test]
+async fn a_database_that_outlived_its_server_is_adopted_minded_and_stopped() {
+    let place = Place::new();
+    place.start().await.stop().await.unwrap();
+    let owner = std::fs::metadata(place.data()).unwrap();
+    let mut orphan = Command::new(find_binaries(binaries().as_deref(), None).unwrap().folder.join("postgres"));
+    if geteuid().is_root() {
+        orphan.uid(owner.uid()).gid(owner.gid());
+    }
+    orphan.arg("-D").arg(place.data()).arg("-k").arg(place.folder.join("run")).args(["-c", "listen_addresses="]);
+    let mut orphan = orphan.stderr(Stdio::null()).spawn().unwrap();
+    while !std::fs::read_to_string(place.data().join("postmaster.pid")).is_ok_and(|file| file.contains("ready")) {
+        assert!(orphan.try_wait().unwrap().is_none(), "the orphan has ended");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+
+    let postgres = place.start().await;
+    assert_eq!(place.postmaster(), Pid::from_child(&orphan));
+    connect(&postgres).await;
+
+    kill_process(place.postmaster(), Signal::KILL).unwrap();
+    orphan.wait().unwrap();
+    reconnect(&postgres).await;
+    assert_ne!(place.postmaster(), Pid::from_child(&orphan));
+    postgres.stop().await.unwrap();
+    assert_eq!(place.processes(), 0);
 }
 
 #[tokio::test]
@@ -324,7 +353,6 @@ impl Place {
 
     /// Leaves a file behind as a Postgres that has died would: as the owner of the data.
     fn leave(&self, path: &Path, text: &str) {
-        use std::os::unix::fs::MetadataExt;
         std::fs::write(path, text).unwrap();
         let owner = std::fs::metadata(self.data()).unwrap();
         std::os::unix::fs::chown(path, Some(owner.uid()), Some(owner.gid())).unwrap();
