@@ -9,7 +9,7 @@ use sqlx::{Connection, PgConnection, PgPool};
 use crate::error::StoreError;
 
 /// One lock for all schemas of a database: "skymem" in bytes.
-const LOCK: i64 = 0x73_6b79_6d65_6d;
+const LOCK: i64 = 0x736b_796d_656d;
 
 /// The oldest pgvector that can search with filters (iterative scans).
 const OLDEST_VECTOR: (u32, u32) = (0, 8);
