@@ -1,9 +1,8 @@
 //! One cluster on disk: made once, locked while in use, started or adopted.
 
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{self, BufRead, BufReader};
-use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
@@ -269,32 +268,21 @@ fn cluster_major(data: &Path) -> Result<Option<u32>, PostgresError> {
     }
 }
 
-/// Whether a process looks after the cluster in `folder`. Makes nothing; where it may not look it says no.
+/// Whether a process looks after the cluster in `folder`. Where it may not look it says no.
 pub(super) fn is_looked_after(folder: &Path) -> bool {
-    File::open(lock_file(folder)).is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+    File::open(folder).is_ok_and(|folder| matches!(folder.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
-fn lock_file(folder: &Path) -> PathBuf {
-    folder.join("lock")
-}
-
-/// Takes the folder for this process alone.
+/// Takes the folder for this process alone. The folder itself is locked: a file for that would need an owner.
 fn lock(folder: &Path) -> Result<File, PostgresError> {
-    let path = lock_file(folder);
-    let file = OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .mode(0o600)
-        .open(&path)
-        .map_err(PostgresError::io(&path))?;
+    let file = File::open(folder).map_err(PostgresError::io(folder))?;
     let patience = Instant::now();
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
             Err(TryLockError::WouldBlock) if patience.elapsed() < LOCK_PATIENCE => std::thread::sleep(GLANCE),
             Err(TryLockError::WouldBlock) => return Err(PostgresError::InUse { folder: folder.to_path_buf() }),
-            Err(TryLockError::Error(error)) => return Err(PostgresError::io(&path)(error)),
+            Err(TryLockError::Error(error)) => return Err(PostgresError::io(folder)(error)),
         }
     }
 }

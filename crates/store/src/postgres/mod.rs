@@ -1,7 +1,8 @@
 //! The private Postgres: found, made, started, watched and stopped, so that nobody has to run a database to run skymem.
 //!
 //! Everything lies in one folder that belongs to the account the programs run as: `data/` is the cluster, `run/` the
-//! socket, `lock` says who looks after it. There is no TCP port and no password; who may enter the folder may connect.
+//! socket; the process that looks after them holds a lock on the folder. There is no TCP port and no password: who may
+//! enter the folder may connect.
 
 use std::path::{Path, PathBuf};
 
@@ -34,7 +35,7 @@ const PORT: u16 = 5432;
 /// Where the private Postgres lives and which programs run it.
 #[derive(Debug, Clone, Default)]
 pub struct PostgresSettings {
-    /// The folder that holds cluster, socket and lock. Made when missing.
+    /// The folder that holds cluster and socket. Made when missing.
     pub folder: PathBuf,
     /// The folder of `postgres` and `initdb`; searched for when `None`, as [`find_binaries`] says.
     pub binaries: Option<PathBuf>,
@@ -62,7 +63,7 @@ impl PrivatePostgres {
     pub async fn start(settings: PostgresSettings) -> Result<Self, PostgresError> {
         let (started, ready) = oneshot::channel();
         let keeper = Keeper::start(settings, started)?;
-        let ready = ready.await.map_err(|_| PostgresError::Ended(String::new()))??;
+        let ready = ready.await.map_err(|_| PostgresError::Ended("its thread has ended".to_owned()))??;
         match prepare(&ready.socket_folder).await {
             Ok(()) => Ok(Self { options: connect_options(&ready.socket_folder, ROLE, ROLE), keeper: Some(keeper) }),
             Err(error) => {
