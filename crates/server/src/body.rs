@@ -238,7 +238,10 @@ mod tests {
 
     #[test]
     fn a_fault_in_a_body_is_named_with_its_path() {
-        check(r#"{"items": [{"count": 1}, {"count": "x"}]}"#, "items[1].count: invalid type: string \"x\", expected u8");
+        check(
+            r#"{"items": [{"count": 1}, {"count": "x"}]}"#,
+            "items[1].count: invalid type: string \"x\", expected u8",
+        );
         check(r#"{"items": [{"count": 300}]}"#, "items[0].count: invalid value: integer `300`, expected u8");
         check(r#"{"items": [{}]}"#, "items[0].count: missing field `count`");
         check(r#"{"items": [], "colour": 1}"#, "colour: unknown field `colour`, expected `items`");

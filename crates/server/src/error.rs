@@ -54,6 +54,7 @@ impl ApiError {
     }
 
     /// In words, as the caller reads it.
+    #[cfg(test)]
     pub(crate) fn detail(&self) -> &str {
         &self.detail
     }
@@ -397,8 +398,7 @@ fn causes(error: &(dyn std::error::Error + 'static)) -> String {
 impl From<Stale> for EditConflict {
     fn from(stale: Stale) -> Self {
         let Stale { base, current, yours, diff } = stale;
-        let (current_revision, current) =
-            current.map(|file| (file.head.revision.0, file.text)).unzip();
+        let (current_revision, current) = current.map(|file| (file.head.revision.0, file.text)).unzip();
         Self { base, current_revision, current, yours, diff }
     }
 }

@@ -75,9 +75,11 @@ async fn without_key(memory: &Memory, settings: &ServerSettings) -> Result<Optio
     if settings.auth.enabled {
         return Ok(None);
     }
-    let name: UserName = settings.auth.user_without_key.parse().map_err(|why| {
-        ServeError::Settings(format!("server.auth.user_without_key: {why}"))
-    })?;
+    let name: UserName = settings
+        .auth
+        .user_without_key
+        .parse()
+        .map_err(|why| ServeError::Settings(format!("server.auth.user_without_key: {why}")))?;
     tracing::warn!(user = %name, "No key is asked for: whoever reaches this machine's loopback has this memory");
     Ok(Some(Principal::without_key(memory.ensure_user(&name).await?.id)))
 }
@@ -148,6 +150,7 @@ pub enum ServeError {
 }
 
 /// What all threads of a server share.
+#[derive(Clone)]
 struct Shared {
     memory: Data<Memory>,
     settings: Data<ServerSettings>,
@@ -157,8 +160,15 @@ struct Shared {
 
 fn app(
     shared: &Shared,
-) -> App<impl ServiceFactory<ServiceRequest, Config = (), Response = ServiceResponse<impl actix_web::body::MessageBody + use<>>, Error = Error, InitError = ()> + use<>>
-{
+) -> App<
+    impl ServiceFactory<
+        ServiceRequest,
+        Config = (),
+        Response = ServiceResponse<impl actix_web::body::MessageBody + use<>>,
+        Error = Error,
+        InitError = (),
+    > + use<>,
+> {
     let v1 = scope("/v1")
         .wrap(from_fn(auth::let_in))
         .service(api::sessions::list)
@@ -184,13 +194,13 @@ fn app(
         .service(api::files::list)
         .service(api::files::show)
         .service(api::files::write)
-        .service(api::files::sections)
-        .service(api::files::section)
+        .service(api::files::list_sections)
+        .service(api::files::show_section)
         .service(api::files::write_section)
         .service(api::files::remove_section)
         .service(api::files::append)
         .service(api::files::history)
-        .service(api::files::revision)
+        .service(api::files::show_revision)
         .service(api::files::restore)
         .service(api::collections::list)
         .service(api::collections::set)
@@ -208,7 +218,7 @@ fn app(
         .service(api::users::make)
         .service(api::me::show)
         .service(api::me::change)
-        .service(api::health::health);
+        .service(api::health::full);
 
     let (app, described) = App::new()
         .into_utoipa_app()
@@ -225,7 +235,7 @@ fn app(
         .service(pages::home)
         .service(pages::problems)
         .service(pages::problem)
-        .service(openapi::description)
+        .service(openapi::as_json)
         .default_service(web::to(pages::nowhere))
         .app_data(Data::new(openapi::Routes::of(&described)))
         .app_data(Data::new(described))

@@ -49,10 +49,7 @@ const REQUESTS: &str = "skymem_http_requests_total";
 const DURATION: &str = "skymem_http_request_duration_seconds";
 
 /// Counts a request and how long it took. Labels are route patterns, never addresses: those name sessions.
-pub(crate) async fn count(
-    request: ServiceRequest,
-    next: Next<BoxBody>,
-) -> Result<ServiceResponse<BoxBody>, Error> {
+pub(crate) async fn count(request: ServiceRequest, next: Next<BoxBody>) -> Result<ServiceResponse<BoxBody>, Error> {
     let begun = Instant::now();
     let method = known_method(request.method().as_str());
 
@@ -71,7 +68,10 @@ pub(crate) async fn count(
 
 /// A label has few values, whatever clients invent.
 fn known_method(method: &str) -> &'static str {
-    ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"].into_iter().find(|&known| known == method).unwrap_or("other")
+    ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"]
+        .into_iter()
+        .find(|&known| known == method)
+        .unwrap_or("other")
 }
 
 /// All metrics of this process, in the text format of Prometheus.

@@ -1,11 +1,11 @@
 //! The description of the API in OpenAPI 3.1, and the page that shows it.
 
 use actix_web::dev::ResourceDef;
-use actix_web::web::{Data, Json};
 use actix_web::get;
-use utoipa::openapi::path::{Operation, ParameterIn};
+use actix_web::web::{Data, Json};
+use utoipa::openapi::path::{Operation, Parameter, ParameterIn};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::openapi::{Content, OpenApi, PathItem, Ref, Response, ResponseBuilder};
+use utoipa::openapi::{Content, OpenApi, PathItem, Ref, RefOr, Response, ResponseBuilder};
 use utoipa::{Modify, OpenApi as _};
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
@@ -13,13 +13,14 @@ use crate::error::{EditConflict, FieldError, Problem};
 
 /// The description of the API, in OpenAPI 3.1.
 #[get("/openapi.json")]
-pub(crate) async fn description(described: Data<OpenApi>) -> Json<Data<OpenApi>> {
+pub(crate) async fn as_json(described: Data<OpenApi>) -> Json<Data<OpenApi>> {
     Json(described)
 }
 
 /// The page that shows the description. It loads nothing from elsewhere, and asks nobody whether it is valid.
 pub(crate) fn docs() -> SwaggerUi {
-    let config = Config::from("/openapi.json").validator_url("none").try_it_out_enabled(true).display_operation_id(true);
+    let config =
+        Config::from("/openapi.json").validator_url("none").try_it_out_enabled(true).display_operation_id(true);
     SwaggerUi::new("/docs/{_:.*}").config(config)
 }
 
@@ -93,17 +94,24 @@ fn add_problems(path: &str, operation: &mut Operation) {
         add("413", "The body is too large");
         add("415", "Another content type is needed");
     }
-    let parameters = operation.parameters.as_deref().unwrap_or_default();
+    let parameters: Vec<_> = operation.parameters.iter().flatten().filter_map(parameter).collect();
     if takes_body || !parameters.is_empty() {
         add("422", "A value cannot be accepted; `errors` names it");
     }
-    if parameters.iter().any(|parameter| parameter.parameter_in == ParameterIn::Path) {
+    if parameters.iter().any(|(place, _)| *place == ParameterIn::Path) {
         add("404", "There is nothing of that name");
     }
-    if parameters.iter().any(|parameter| parameter.name == "If-Match") {
+    if parameters.iter().any(|(_, name)| name == "If-Match") {
         add("409", "It has changed meanwhile; `conflict` holds both texts and the difference");
     }
     add("default", "Any other problem");
+}
+
+fn parameter(parameter: &RefOr<Parameter>) -> Option<(ParameterIn, String)> {
+    match parameter {
+        RefOr::T(parameter) => Some((parameter.parameter_in.clone(), parameter.name.clone())),
+        RefOr::Ref(_) => None,
+    }
 }
 
 fn problem(description: &str) -> Response {
@@ -153,7 +161,10 @@ mod tests {
     #[test]
     fn a_wrong_method_is_told_from_a_wrong_address() {
         let paths = utoipa::openapi::PathsBuilder::new()
-            .path("/v1/files/{file}/sections/{headings}", PathItem::new(utoipa::openapi::HttpMethod::Put, Operation::new()))
+            .path(
+                "/v1/files/{file}/sections/{headings}",
+                PathItem::new(utoipa::openapi::HttpMethod::Put, Operation::new()),
+            )
             .path("/v1/trash", PathItem::new(utoipa::openapi::HttpMethod::Get, Operation::new()))
             .build();
         let routes = Routes::of(&OpenApi { paths, ..begun() });

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use actix_web::HttpRequest;
-use governor::clock::{Clock, DefaultClock, Reference};
+use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
 use skymem_engine::KeyId;
@@ -162,8 +162,7 @@ mod tests {
 
     #[test]
     fn zero_sets_no_limit() {
-        let rates =
-            rates(RateSettings { requests_per_second: 0, burst_requests: 0, wrong_keys_per_minute: 0 });
+        let rates = rates(RateSettings { requests_per_second: 0, burst_requests: 0, wrong_keys_per_minute: 0 });
 
         for _ in 0..5_000 {
             assert!(rates.with_key(&key("a1")).is_ok());

@@ -103,10 +103,7 @@ impl ServerSettings {
                 address.port()
             ));
         }
-        for (name, value) in [
-            ("body_limit_kib", self.body_limit_kib),
-            ("bulk_limit_kib", self.bulk_limit_kib),
-        ] {
+        for (name, value) in [("body_limit_kib", self.body_limit_kib), ("bulk_limit_kib", self.bulk_limit_kib)] {
             if !(1..=1_048_576).contains(&value) {
                 return Err(format!("server.{name} is from 1 to 1048576, not {value}"));
             }

@@ -237,11 +237,9 @@ mod tests {
             #[serde(default)]
             title: Change<String>,
         }
-        for (json, expected) in [
-            ("{}", None),
-            (r#"{"title": null}"#, Some(None)),
-            (r#"{"title": "a"}"#, Some(Some("a".to_owned()))),
-        ] {
+        for (json, expected) in
+            [("{}", None), (r#"{"title": null}"#, Some(None)), (r#"{"title": "a"}"#, Some(Some("a".to_owned())))]
+        {
             let patch: Patch = serde_json::from_str(json).unwrap();
             assert_eq!(patch.title.into_patch(|title| title), expected, "{json}");
         }

@@ -2,7 +2,6 @@
 
 use actix_web::post;
 use actix_web::web::{Data, Json as Answer};
-use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use skymem_core::{SessionId, Spent, Tokens, Unit};
 use skymem_engine::{ContextReply, ContextRequest, LeftOut, Memory, MemoryMode, Message, RecallRequest};

@@ -77,7 +77,7 @@ pub(crate) async fn write(
     responses((status = 200, description = "The sections", body = SectionsAnswer)),
 )]
 #[get("/files/{file}/sections")]
-pub(crate) async fn sections(
+pub(crate) async fn list_sections(
     who: Reader,
     memory: Data<Memory>,
     path: Path<FilePath>,
@@ -93,7 +93,7 @@ pub(crate) async fn sections(
     responses((status = 200, description = "The section", body = SectionAnswer)),
 )]
 #[get("/files/{file}/sections/{headings:.+}")]
-pub(crate) async fn section(
+pub(crate) async fn show_section(
     who: Reader,
     memory: Data<Memory>,
     path: Path<SectionPath>,
@@ -181,7 +181,7 @@ pub(crate) async fn history(
     responses((status = 200, description = "The revision", body = RevisionAnswer)),
 )]
 #[get("/files/{file}/history/{revision}")]
-pub(crate) async fn revision(
+pub(crate) async fn show_revision(
     who: Reader,
     memory: Data<Memory>,
     path: Path<RevisionPath>,
@@ -207,8 +207,7 @@ pub(crate) async fn restore(
     body: Json<RestoreFileBody>,
 ) -> Result<HttpResponse, ApiError> {
     let RestoreFileBody { revision, base } = body.into_inner();
-    let edit =
-        Edit::Restore { base: base_revision(request.headers(), base)?, revision: Revision(revision.0) };
+    let edit = Edit::Restore { base: base_revision(request.headers(), base)?, revision: Revision(revision.0) };
     Ok(answer(HttpResponse::Ok(), memory.edit_file(who.user, &path.file, edit).await?))
 }
 

@@ -40,7 +40,7 @@ pub(crate) async fn ready(memory: Data<Memory>) -> Result<Answer<ReadyAnswer>, A
     responses((status = 200, description = "How it is", body = HealthAnswer)),
 )]
 #[get("/health")]
-pub(crate) async fn health(_: Reader, memory: Data<Memory>) -> Answer<HealthAnswer> {
+pub(crate) async fn full(_: Reader, memory: Data<Memory>) -> Answer<HealthAnswer> {
     Answer(memory.health().await.into())
 }
 
@@ -71,8 +71,6 @@ pub(crate) struct HealthAnswer {
     embedder: String,
     /// Whether the embedder answers.
     embedder_answers: bool,
-    /// Whether layers learn in the background of this process.
-    background: bool,
     /// Each layer, over all users.
     layers: Vec<LayerHealthItem>,
     /// What is wrong, in words; empty when all is well.
@@ -85,7 +83,6 @@ impl From<Health> for HealthAnswer {
             database: health.database,
             embedder: health.embedder,
             embedder_answers: health.embedder_answers,
-            background: health.background,
             layers: health.layers.into_iter().map(LayerHealthItem::from).collect(),
             faults: health.faults,
         }
@@ -101,10 +98,12 @@ pub(crate) struct LayerHealthItem {
     behind: i64,
     /// How many exchanges are parked.
     parked: i64,
+    /// How often it failed since it last got on.
+    failures: i64,
 }
 
 impl From<LayerHealth> for LayerHealthItem {
-    fn from(LayerHealth { name, behind, parked }: LayerHealth) -> Self {
-        Self { name: name.to_string(), behind, parked }
+    fn from(LayerHealth { name, behind, parked, failures }: LayerHealth) -> Self {
+        Self { name: name.to_string(), behind, parked, failures }
     }
 }

@@ -43,11 +43,7 @@ pub(crate) async fn retry(
     responses((status = 202, description = "It has begun; `behind` in GET /v1/layers says how far it is")),
 )]
 #[post("/layers/{layer}/reset")]
-pub(crate) async fn reset(
-    who: Admin,
-    memory: Data<Memory>,
-    path: Path<LayerPath>,
-) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn reset(who: Admin, memory: Data<Memory>, path: Path<LayerPath>) -> Result<HttpResponse, ApiError> {
     memory.reset_layer(who.user, &path.layer).await?;
     Ok(HttpResponse::Accepted().finish())
 }
@@ -98,8 +94,7 @@ impl From<LayerView> for LayerAnswer {
         let (counts, bytes) = view.stats.map(|stats| (stats.counts, stats.bytes)).unzip();
         Self {
             name: view.name.to_string(),
-            counts: counts
-                .map(|counts| counts.into_iter().map(|(name, count)| CountItem { name, count }).collect()),
+            counts: counts.map(|counts| counts.into_iter().map(|(name, count)| CountItem { name, count }).collect()),
             bytes: bytes.flatten(),
             behind: view.behind,
             parked: view.parked.into_iter().map(ParkedItem::from).collect(),

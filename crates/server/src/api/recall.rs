@@ -120,18 +120,22 @@ pub(crate) fn layer_names(names: Vec<Words<64>>) -> Vec<LayerName> {
 
 /// What may come back at all: every condition that is given must hold.
 #[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct FilterBody {
     /// Only from these sessions.
+    #[serde(default)]
     #[schema(value_type = Option<Vec<String>>)]
     sessions: Vec<SessionId>,
     /// Only from these collections.
+    #[serde(default)]
     #[schema(value_type = Option<Vec<String>>)]
     collections: Vec<Collection>,
     /// Only from these sources.
+    #[serde(default)]
     #[schema(value_type = Option<Vec<String>>)]
     sources: Vec<Source>,
     /// Only what these roles said.
+    #[serde(default)]
     #[schema(value_type = Option<Vec<String>>)]
     roles: Vec<Word<Role>>,
     /// Only what was said at this moment or later: RFC 3339 with its zone.
@@ -259,16 +263,16 @@ pub(crate) struct RecallItem {
 }
 
 impl From<Recall> for RecallItem {
-    fn from(recall: Recall) -> Self {
-        let from = recall.provenance;
+    fn from(found: Recall) -> Self {
+        let from = found.provenance;
         let (first_seq, last_seq) = from.seqs.map(|(first, last)| (first.0, last.0)).unzip();
         let (topic, topic_began_at) = from.topic.unzip();
         Self {
-            id: recall.id.0,
-            layer: recall.layer.to_string(),
-            text: recall.text,
-            score: recall.score.0,
-            citation: recall.citation.0,
+            id: found.id.0,
+            layer: found.layer.to_string(),
+            text: found.text,
+            score: found.score.0,
+            citation: found.citation.0,
             exchange: from.exchange.map(|id| id.0),
             exchanges: from.exchanges.into_iter().map(|id| id.0).collect(),
             session: from.session.map(String::from),
@@ -283,7 +287,7 @@ impl From<Recall> for RecallItem {
             topic_began_at,
             file: from.file,
             pinned: from.pinned,
-            neighbours: recall.neighbours,
+            neighbours: found.neighbours,
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use actix_web::web::Data;
 use actix_web::{HttpResponse, post};
-use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use skymem_core::{Collection, SessionId, Source};
 use skymem_engine::{Memory, RememberRequest};

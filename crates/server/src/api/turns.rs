@@ -13,7 +13,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use skymem_core::{Collection, Role, SessionId, Source};
 use skymem_engine::{
-    Content, EngineError, JournalTurn, Memory, MemoryMode, NewTurn, Page, RecordRequest, Recorded, SessionChange, TurnFate,
+    Content, EngineError, JournalTurn, Memory, MemoryMode, NewTurn, Page, RecordRequest, Recorded, SessionChange,
+    TurnFate,
 };
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -126,14 +127,7 @@ impl RecordBody {
                 (turns, many.collection, many.source, many.memory)
             }
         };
-        Ok(RecordRequest {
-            user: who.user,
-            session,
-            turns,
-            collection,
-            source,
-            memory: memory.map(|memory| memory.0),
-        })
+        Ok(RecordRequest { user: who.user, session, turns, collection, source, memory: memory.map(|memory| memory.0) })
     }
 }
 
@@ -255,9 +249,9 @@ impl<'de> Deserialize<'de> for Said {
                 if text.trim().is_empty() { Err(E::custom("must not be blank")) } else { Ok(Content::Text(text)) }
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Content, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Content, A::Error> {
                 let mut parts = Vec::new();
-                while let Some(Part(part)) = list.next_element()? {
+                while let Some(Part(part)) = items.next_element()? {
                     parts.push(part);
                 }
                 if parts.is_empty() { Err(de::Error::custom("must not be empty")) } else { Ok(Content::Parts(parts)) }
@@ -354,9 +348,7 @@ impl From<TurnFate> for TurnFateAnswer {
     fn from(fate: TurnFate) -> Self {
         let without_place = |fate| Self { fate, seq: None, exchange: None };
         match fate {
-            TurnFate::Stored { seq, exchange } => {
-                Self { fate: "stored", seq: Some(seq.0), exchange: Some(exchange.0) }
-            }
+            TurnFate::Stored { seq, exchange } => Self { fate: "stored", seq: Some(seq.0), exchange: Some(exchange.0) },
             TurnFate::Known { seq, exchange } => Self { fate: "known", seq: Some(seq.0), exchange: Some(exchange.0) },
             TurnFate::Differs { seq, exchange } => {
                 Self { fate: "differs", seq: Some(seq.0), exchange: Some(exchange.0) }
@@ -739,7 +731,8 @@ mod tests {
 
     #[test]
     fn a_batch_without_turns_is_refused() {
-        for (json, is_lines) in [("[]", false), (r#"{"turns": []}"#, false), ("", true), ("\n\n", true), ("{}", false)] {
+        for (json, is_lines) in [("[]", false), (r#"{"turns": []}"#, false), ("", true), ("\n\n", true), ("{}", false)]
+        {
             assert!(Batch::read(&text(json, is_lines)).is_err(), "{json:?}");
         }
     }

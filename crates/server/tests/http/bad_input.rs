@@ -1,0 +1,116 @@
+//! Bad input of every kind gets a clear answer.
+
+use serde_json::json;
+
+use crate::house::{House, in_a_house, in_a_house_with, problem};
+
+async fn check(house: &House, method: &str, path: &str, body: &str, status: u16, detail: &str) {
+    let request = house.ask(method, path).header("content-type", "application/json").body(body.to_owned());
+    let response = request.send().await.unwrap();
+    assert_eq!(response.status().as_u16(), status, "{method} {path} {body}");
+    let problem = problem(response).await;
+    assert!(problem["detail"].as_str().unwrap().contains(detail), "{method} {path} {body}: {problem}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_body_is_told_what_is_wrong_with_it() {
+    in_a_house(|house| async move {
+        let turns = "/v1/sessions/s/turns";
+        check(&house, "POST", turns, "", 400, "not JSON").await;
+        check(&house, "POST", turns, "{", 400, "not JSON").await;
+        check(&house, "POST", turns, "{}", 422, "missing field").await;
+        check(&house, "POST", turns, &"[".repeat(100_000), 400, "not JSON").await;
+        check(&house, "POST", turns, r#"{"role": "user", "content": "\ud800"}"#, 400, "not JSON").await;
+        check(&house, "POST", turns, r#"{"role": "user", "content": "a\u0000b"}"#, 422, "NUL").await;
+        check(&house, "POST", turns, r#"{"turns": []}"#, 422, "turns").await;
+        check(
+            &house,
+            "POST",
+            turns,
+            r#"{"role": "user", "content": "x", "occurred_at": "9999-99-99T00:00:00Z"}"#,
+            422,
+            "RFC 3339",
+        )
+        .await;
+        check(&house, "POST", "/v1/recall", r#"{"query": "x", "top_k": 21}"#, 422, "from 2 to 20").await;
+        check(&house, "POST", "/v1/recall", r#"{"query": "x", "limit": 5}"#, 422, "unknown field `limit`").await;
+        check(&house, "POST", "/v1/recall", r#"{"query": "x", "layers": ["dreams"]}"#, 422, "dreams").await;
+        check(&house, "POST", "/v1/context", r#"{"question": "x", "budget_tokens": 0}"#, 422, "budget_tokens").await;
+        check(&house, "POST", "/v1/context", r#"{"question": "x", "window": 9}"#, 422, "from 0 to 8").await;
+        check(&house, "POST", "/v1/keys", r#"{"name": "x", "scopes": ["root"]}"#, 422, "read, write, admin").await;
+        check(&house, "POST", "/v1/keys", r#"{"name": "x", "scopes": []}"#, 422, "scope").await;
+        check(&house, "POST", "/v1/users", r#"{"name": "../x"}"#, 422, "name").await;
+        check(&house, "PATCH", "/v1/me", r#"{"timezone": "Mars/Base"}"#, 422, "Mars/Base").await;
+        check(&house, "PUT", "/v1/collections/work", r#"{"half_life_days": 0}"#, 422, "above 0").await;
+        check(&house, "PUT", "/v1/collections/WORK", "{}", 422, "in the address").await;
+        check(&house, "PUT", "/v1/files/..%2Fx.md", r#"{"text": "x"}"#, 422, "in the address").await;
+        check(&house, "PUT", "/v1/files/x.txt", r#"{"text": "x"}"#, 422, "in the address").await;
+        check(&house, "POST", "/v1/layers/dreams/retry", "", 404, "dreams").await;
+        check(&house, "GET", "/v1/sessions/nothing/turns", "", 404, "nothing").await;
+        house
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_address_is_told_what_is_wrong_with_it() {
+    in_a_house(|house| async move {
+        check(&house, "GET", "/v1/exchanges?colour=red", "", 422, "unknown field `colour`").await;
+        check(&house, "GET", "/v1/exchanges?limit=0", "", 422, "from 1 to 200").await;
+        check(&house, "GET", "/v1/exchanges?limit=many", "", 422, "query string").await;
+        check(&house, "GET", "/v1/exchanges?after=nonsense", "", 422, "page").await;
+        check(&house, "GET", "/v1/exchanges?from=yesterday", "", 422, "RFC 3339").await;
+        check(&house, "GET", "/v1/exchanges?pinned=perhaps", "", 422, "query string").await;
+        check(&house, "GET", "/v1/sessions?after=1:%00", "", 422, "").await;
+        check(&house, "GET", "/v1/exchanges/7", "", 422, "UUID").await;
+        check(&house, "GET", "/v1/sessions/a%00b", "", 422, "control characters").await;
+        check(&house, "GET", "/v1/sessions/%ff", "", 400, "UTF-8").await;
+        check(&house, "GET", "/v1/exchanges?session=%ff", "", 400, "UTF-8").await;
+        check(&house, "GET", &format!("/v1/sessions/{}", "x".repeat(201)), "", 422, "at most 200").await;
+        check(&house, "GET", "/v1/dreams", "", 404, "/docs").await;
+        check(&house, "GET", "/wp-login.php", "", 404, "/docs").await;
+        house
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_method_is_told_the_right_ones() {
+    in_a_house(|house| async move {
+        let response = house.ask("POST", "/v1/exchanges/00000000-0000-7000-8000-000000000000").send().await.unwrap();
+
+        assert_eq!(response.status(), 405);
+        assert_eq!(response.headers()["allow"], "GET, DELETE");
+        assert_eq!(problem(response).await["type"], "/problems/method-not-allowed");
+        house
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_json_within_its_limit_is_read() {
+    in_a_house_with(
+        |settings| (settings.body_limit_kib, settings.bulk_limit_kib) = (1, 2),
+        |house| async move {
+            let turn = |content: &str| json!({"role": "user", "content": content}).to_string();
+            let large = turn(&"x".repeat(1_500));
+            check(&house, "POST", "/v1/sessions/s/turns", &large, 413, "1 KiB").await;
+            check(&house, "POST", "/v1/turns", &turn(&"x".repeat(3_000)), 413, "2 KiB").await;
+
+            let send = |header: (&str, &str), body: Vec<u8>| {
+                house.ask("POST", "/v1/sessions/s/turns").header(header.0, header.1).body(body)
+            };
+            for (request, status) in [
+                (send(("content-type", "text/plain"), turn("x").into()), 415),
+                (send(("accept", "*/*"), turn("x").into()), 415),
+                (send(("content-type", "application/json; charset=latin1"), turn("x").into()), 415),
+                (send(("content-type", "application/json"), b"{\"role\": \"\xff\"}".to_vec()), 400),
+                (send(("content-type", "application/json"), turn("x").into()).header("content-encoding", "gzip"), 415),
+            ] {
+                assert_eq!(problem(request.send().await.unwrap()).await["status"], status);
+            }
+            house
+        },
+    )
+    .await;
+}
