@@ -1,1 +1,21 @@
-//! Placeholder.
+//! The program: configuration, wiring, commands.
+//!
+//! [`serve::Server`] is the whole product in one process, wired from top to bottom.
+
+pub mod cli;
+mod client;
+mod commands;
+pub mod config;
+mod database;
+mod door;
+mod import;
+mod logging;
+mod output;
+pub mod plugins;
+pub mod serve;
+
+/// Chooses the one provider of cryptography, for TLS to databases, models and servers.
+fn use_ring() {
+    // An error says that it was chosen before, by a test or by a program that holds a server in its own process.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}

@@ -1,1 +1,5 @@
-fn main() {}
+//! The program `skymem`.
+
+fn main() -> std::process::ExitCode {
+    skymem::cli::main()
+}

@@ -1,0 +1,399 @@
+//! `skymem doctor`: says in words what is wrong, and what to do about it. Changes nothing.
+
+use std::net::TcpListener;
+use std::path::Path;
+
+use anyhow::Result;
+use serde::Serialize;
+use serde_json::{Value, json};
+use skymem_core::Purpose;
+use skymem_models::EmbedderKind;
+use skymem_store::Journal;
+use skymem_store::postgres::find_binaries;
+use sqlx::PgPool;
+
+use crate::cli::Context;
+use crate::client::{CallError, Client};
+use crate::config::Config;
+use crate::database::{Database, Use, private_settings};
+use crate::output::{Outcome, bytes, grouped, list_at, text_at};
+use crate::serve::open_embedder;
+
+/// Looks at everything that can go wrong; fails when something has.
+pub(crate) async fn run(context: &Context) -> Result<Outcome> {
+    let mut report = Report::default();
+    if let Some(config) = configuration(context, &mut report) {
+        let data = config.data_dir();
+        match &data {
+            Ok(folder) => data_folder(folder, &mut report),
+            Err(error) => report.fail("data folder", format!("{error:#}"), ""),
+        }
+        let server = server(context, config, &mut report).await;
+        database(config, server.is_some(), &mut report).await;
+        embedder(config, &mut report).await;
+        if let Some(client) = &server {
+            memory(client, &mut report).await;
+        }
+    }
+    Ok(report.outcome())
+}
+
+/// What was found, in the order in which it was looked at.
+#[derive(Default)]
+struct Report {
+    checks: Vec<Check>,
+}
+
+#[derive(Debug, Serialize)]
+struct Check {
+    of: &'static str,
+    state: State,
+    found: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    remedy: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Ok,
+    Warn,
+    Fail,
+}
+
+impl Report {
+    fn ok(&mut self, of: &'static str, found: impl Into<String>) {
+        self.add(of, State::Ok, found.into(), String::new());
+    }
+
+    fn warn(&mut self, of: &'static str, found: impl Into<String>, remedy: impl Into<String>) {
+        self.add(of, State::Warn, found.into(), remedy.into());
+    }
+
+    fn fail(&mut self, of: &'static str, found: impl Into<String>, remedy: impl Into<String>) {
+        self.add(of, State::Fail, found.into(), remedy.into());
+    }
+
+    fn add(&mut self, of: &'static str, state: State, found: String, remedy: String) {
+        self.checks.push(Check { of, state, found, remedy });
+    }
+
+    fn outcome(&self) -> Outcome {
+        let count = |state| self.checks.iter().filter(|check| check.state == state).count();
+        let (failed, warned) = (count(State::Fail), count(State::Warn));
+        let mut lines: Vec<String> = self.checks.iter().map(Check::text).collect();
+        lines.push(String::new());
+        lines.push(match (failed, warned) {
+            (0, 0) => "All is well.".into(),
+            (0, warned) => format!("It works; {warned} to look at."),
+            (failed, _) => format!("{failed} to mend."),
+        });
+        let json = json!({ "ok": failed == 0, "failed": failed, "warned": warned, "checks": self.checks });
+        Outcome::new(lines.join("\n"), json).failed_if(failed > 0)
+    }
+}
+
+impl Check {
+    fn text(&self) -> String {
+        let mark = match self.state {
+            State::Ok => "ok  ",
+            State::Warn => "warn",
+            State::Fail => "FAIL",
+        };
+        let mut text = format!("{mark}  {:<14}{}", self.of, self.found);
+        if !self.remedy.is_empty() {
+            text.push_str(&format!("\n      {:<14}-> {}", "", self.remedy));
+        }
+        text
+    }
+}
+
+fn configuration<'a>(context: &'a Context, report: &mut Report) -> Option<&'a Config> {
+    match context.loaded() {
+        Ok(loaded) => {
+            let file = match &loaded.file {
+                Some(file) => format!("built-in settings, {}, environment", file.display()),
+                None => "built-in settings and environment".into(),
+            };
+            report.ok("configuration", file);
+            Some(&loaded.config)
+        }
+        Err(error) => {
+            report.fail("configuration", format!("{error:#}"), "`skymem config explain` prints every setting there is");
+            None
+        }
+    }
+}
+
+fn data_folder(folder: &Path, report: &mut Report) {
+    let shown = folder.display();
+    let Some(there) = folder.ancestors().find(|path| path.exists()) else { return };
+    match disk_free(there) {
+        Some(free) if free < DISK_FULL => report.fail(
+            "disk",
+            format!("{} are left on the disk of {shown}", bytes(free)),
+            "make room, or move the folder and set data.dir: Postgres stops writing when the disk is full",
+        ),
+        Some(free) if free < DISK_NEARLY_FULL => {
+            report.warn("disk", format!("{} are left on the disk of {shown}", bytes(free)), "make room soon");
+        }
+        Some(free) => report.ok("disk", format!("{} are left on the disk of {shown}", bytes(free))),
+        None => report.warn("disk", format!("cannot tell how much room is left at {shown}"), ""),
+    }
+    let probe = if folder.exists() { folder } else { there };
+    match tempfile::Builder::new().prefix(".skymem-doctor-").tempfile_in(probe) {
+        Ok(_) if folder.exists() => report.ok("data folder", format!("{shown}")),
+        Ok(_) => report.ok("data folder", format!("{shown} is made at the first start")),
+        Err(error) if !folder.is_dir() && folder.exists() => {
+            report.fail("data folder", format!("{shown} is no folder ({error})"), "move it away, or set data.dir");
+        }
+        Err(error) => report.fail(
+            "data folder",
+            format!("this account cannot write to {} ({error})", probe.display()),
+            "run skymem as the account that owns it, change its owner with chown, or set data.dir to a folder of yours",
+        ),
+    }
+}
+
+const DISK_FULL: u64 = 200_000_000;
+const DISK_NEARLY_FULL: u64 = 2_000_000_000;
+
+fn disk_free(path: &Path) -> Option<u64> {
+    let disk = rustix::fs::statvfs(path).ok()?;
+    disk.f_bavail.checked_mul(disk.f_frsize)
+}
+
+/// Finds out whether the server runs; a client to it when it does and lets us in.
+async fn server(context: &Context, config: &Config, report: &mut Report) -> Option<Client> {
+    let client = match context.client() {
+        Ok(client) => client,
+        Err(error) => {
+            report.fail("server", format!("{error:#}"), "");
+            return None;
+        }
+    };
+    match client.get(&["health", "ready"], &[]).await {
+        Ok(_) => report.ok("server", "runs and is ready"),
+        Err(CallError::NoServer { .. }) => {
+            not_running(config, report);
+            return None;
+        }
+        Err(error) => {
+            report.fail("server", format!("it runs and is not ready: {error}"), "its log says more");
+            return None;
+        }
+    }
+    match client.get(&["v1", "me"], &[]).await {
+        Ok(me) => {
+            report.ok("key", format!("opens the memory of {}", text_at(&me, "/user")));
+            Some(client)
+        }
+        Err(error) => {
+            report.fail("key", error.to_string(), "");
+            None
+        }
+    }
+}
+
+fn not_running(config: &Config, report: &mut Report) {
+    let address = config.server.listen;
+    match TcpListener::bind(address) {
+        Ok(_) => report.warn("server", format!("none runs; {address} is free"), "start it with `skymem serve`"),
+        Err(error) => report.fail(
+            "server",
+            format!("none runs, and it could not listen on {address} ({error})"),
+            "stop the program that has the port (`ss -ltnp` shows it), or set server.listen to another one",
+        ),
+    }
+}
+
+async fn database(config: &Config, server_runs: bool, report: &mut Report) {
+    let external = match config.database.external_url() {
+        Ok(url) => url.is_some(),
+        Err(error) => return report.fail("database", format!("{error:#}"), "mend database.url_file"),
+    };
+    if !external && !private_postgres(config, report) {
+        return;
+    }
+    let database = match Database::open(config, Use::Command).await {
+        Ok(database) => database,
+        Err(error) => return report.fail("database", format!("{error:#}"), ""),
+    };
+    let whose = if external { "the Postgres of database.url" } else { "the private Postgres" };
+    match tables(&database.pool).await {
+        Ok(Tables { vector: Some(vector), journal, .. }) => {
+            let journal = if journal { "" } else { "; its tables are made at the first start" };
+            report.ok("database", format!("{whose} answers, pgvector {vector}{journal}"));
+        }
+        Ok(Tables { vector: None, version, .. }) => report.fail(
+            "database",
+            format!("{whose} (version {version}) has no pgvector"),
+            "install it on the database's machine (on Debian: apt install postgresql-NN-pgvector), or leave database.url \
+             out and skymem runs a Postgres of its own",
+        ),
+        Err(error) => report.fail("database", format!("{whose} gives no answer: {error}"), ""),
+    }
+    if !server_runs && let Err(error) = lag(&database.pool, report).await {
+        report.warn("layers", format!("cannot tell how far they are: {error:#}"), "");
+    }
+    if let Err(error) = database.close().await {
+        report.warn("database", format!("it did not close in order: {error:#}"), "");
+    }
+}
+
+/// Whether there is a private Postgres to be asked; looking at one must not make one.
+fn private_postgres(config: &Config, report: &mut Report) -> bool {
+    let settings = match private_settings(config) {
+        Ok(settings) => settings,
+        Err(error) => {
+            report.fail("database", format!("{error:#}"), "");
+            return false;
+        }
+    };
+    let made = settings.folder.exists();
+    match find_binaries(settings.binaries.as_deref(), None) {
+        Ok(binaries) => report.ok("postgres", binaries.to_string()),
+        Err(error) => {
+            report.fail("postgres", error.to_string(), "");
+            return false;
+        }
+    }
+    if !made {
+        report.ok("database", "a private Postgres is made at the first start");
+    }
+    made
+}
+
+struct Tables {
+    version: String,
+    vector: Option<String>,
+    journal: bool,
+}
+
+/// What the database has of what is needed.
+async fn tables(pool: &PgPool) -> sqlx::Result<Tables> {
+    sqlx::query_as!(
+        Tables,
+        r#"
+        select current_setting('server_version')                                            as "version!",
+               (select default_version from pg_available_extensions where name = 'vector')  as vector,
+               to_regclass('journal.turn') is not null                                      as "journal!"
+        "#
+    )
+    .fetch_one(pool)
+    .await
+}
+
+async fn lag(pool: &PgPool, report: &mut Report) -> Result<()> {
+    if !tables(pool).await?.journal {
+        return Ok(());
+    }
+    for layer in Journal::new(pool.clone()).lag(None).await? {
+        progress(layer.layer.as_str(), layer.behind, layer.parked, report);
+    }
+    Ok(())
+}
+
+fn progress(layer: &str, behind: i64, parked: i64, report: &mut Report) {
+    if parked > 0 {
+        report.warn(
+            "layers",
+            format!("{layer} could not learn {} exchanges; they are parked", grouped(parked)),
+            format!("`skymem stats` says why; when that is mended, `skymem stats --retry {layer}` tries again"),
+        );
+    }
+    match behind {
+        0 => report.ok("layers", format!("{layer} is up to date")),
+        behind => report.warn(
+            "layers",
+            format!("{layer} has {} exchanges still to learn", grouped(behind)),
+            "a running server learns them in the background; until then they are not recalled",
+        ),
+    }
+}
+
+async fn embedder(config: &Config, report: &mut Report) {
+    let works = async {
+        let embedder = open_embedder(config).await?;
+        embedder.embed(&["ready?"], Purpose::Query).await?;
+        anyhow::Ok(embedder.id().to_string())
+    };
+    match (works.await, config.embedder.kind) {
+        (Ok(_), EmbedderKind::Offline) => report.warn(
+            "embedder",
+            "offline: it knows words, not meaning",
+            "set embedder.kind to local, openai or ollama, then run `skymem reembed`",
+        ),
+        (Ok(id), _) => report.ok("embedder", id),
+        (Err(error), EmbedderKind::Local) => report.fail(
+            "embedder",
+            format!("{error:#}"),
+            "`make setup` in the checkout fetches the model; embedder.folder says where it lies. Without it memory is \
+             searched by words alone",
+        ),
+        (Err(error), _) => report.fail("embedder", format!("{error:#}"), "check [embedder]: url, model, key"),
+    }
+}
+
+/// What the running server says of the memory that our key opens.
+async fn memory(client: &Client, report: &mut Report) {
+    let stats = match client.get(&["v1", "stats"], &[]).await {
+        Ok(stats) => stats,
+        Err(error) => return report.fail("layers", error.to_string(), ""),
+    };
+    for layer in list_at(&stats, "layers") {
+        let name = text_at(layer, "/name");
+        let behind = layer.get("behind").and_then(Value::as_i64).unwrap_or(0);
+        let parked = i64::try_from(list_at(layer, "parked").len()).unwrap_or(i64::MAX);
+        progress(name, behind, parked, report);
+        for fault in list_at(layer, "faults").iter().filter_map(Value::as_str) {
+            report.warn("files", fault, "the last good text stays in use until it is mended");
+        }
+    }
+}
+
+/// The folder whose disk matters, for tests of the wording.
+#[cfg(test)]
+fn check_of(folder: &Path) -> Vec<(State, String)> {
+    let mut report = Report::default();
+    data_folder(folder, &mut report);
+    report.checks.into_iter().map(|check| (check.state, check.found)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_is_not_there_yet_is_no_fault() {
+        let folder = tempfile::tempdir().unwrap();
+
+        let checks = check_of(&folder.path().join("a/b"));
+
+        assert_eq!(checks[1].0, State::Ok);
+        assert!(checks[1].1.contains("at the first start"), "{checks:?}");
+    }
+
+    #[test]
+    fn a_file_where_the_folder_should_be_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data");
+        std::fs::write(&path, "").unwrap();
+
+        let checks = check_of(&path);
+
+        assert_eq!(checks[1].0, State::Fail);
+        assert!(checks[1].1.contains("is no folder"), "{checks:?}");
+    }
+
+    #[test]
+    fn what_is_to_be_mended_decides_the_outcome() {
+        let mut report = Report::default();
+        report.ok("a", "fine");
+        report.warn("b", "hm", "look");
+        assert_eq!(report.outcome().print(true), 0);
+
+        report.fail("c", "no", "mend");
+        assert_eq!(report.outcome().print(true), 1);
+    }
+}

@@ -1,0 +1,339 @@
+//! `skymem import`
+
+use std::io::IsTerminal;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow};
+use chrono::{DateTime, Utc};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+use skymem_core::Collection;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep};
+
+use crate::cli::Context;
+use crate::client::Client;
+use crate::import::{Batcher, Choices, Format, Found, Input, Problem, Progress, Sender, SentSoFar, Tally, read};
+use crate::output::{Outcome, counted, grouped, note};
+
+use super::stats::behind;
+
+/// Take over conversations from a file.
+///
+/// Reads OpenAI-style JSONL (each line a conversation with "messages", or one message with "role" and "content";
+/// "session", "name", "created_at", "collection" and "title" are taken over) and ChatGPT's data export
+/// (conversations.json, or the .zip it comes in). Running the same import again adds only what is new: after an
+/// interruption, run it again.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  skymem import conversations.json --dry-run     count, and list what cannot be read
+  skymem import chatgpt-export.zip --wait        until everything can be recalled
+  skymem import *.jsonl --collection work --since 2025-01-01
+  zcat chats.jsonl.gz | skymem import -")]
+pub(crate) struct Import {
+    /// The files; - is standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// The format (else found out from the file)
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// The collection of turns that name none
+    #[arg(long)]
+    collection: Option<Collection>,
+    /// Put before every session id
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    session_prefix: String,
+    /// Only what was said then or later, e.g. 2025-01-01 or 2025-01-01T08:00:00Z; what has no time is taken
+    #[arg(long, value_name = "TIME", value_parser = since)]
+    since: Option<DateTime<Utc>>,
+    /// Also keep what tools were asked and answered in a ChatGPT export
+    #[arg(long)]
+    tools: bool,
+    /// Send nothing: count, and list what cannot be read
+    #[arg(long)]
+    dry_run: bool,
+    /// Fail when a line could not be read, after importing the others
+    #[arg(long)]
+    strict: bool,
+    /// Wait until everything can be recalled
+    #[arg(long, conflicts_with = "dry_run")]
+    wait: bool,
+    /// How long to go on trying when the server gives no answer
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    patience: u64,
+}
+
+fn since(text: &str) -> Result<DateTime<Utc>, String> {
+    crate::import::moment(&Value::from(text))
+}
+
+impl Import {
+    pub(crate) async fn run(self, context: &Context) -> Result<Outcome> {
+        let client = match self.dry_run {
+            true => None,
+            false => {
+                let client = context.client()?;
+                // Says at once when no server runs or the key opens nothing.
+                client.get(&["v1", "me"], &[]).await?;
+                Some(client)
+            }
+        };
+        let choices = Choices {
+            session_prefix: self.session_prefix.clone(),
+            collection: self.collection.clone().map(Into::into),
+            since: self.since,
+            tools: self.tools,
+        };
+        let mut all = Report::default();
+        let mut broken = None;
+        for file in &self.files {
+            if let Err(error) = self.file(file, &choices, client.as_ref(), &mut all).await {
+                broken = Some(error);
+                break;
+            }
+        }
+        if let Some(error) = broken {
+            // What got through stays; the summary says how much.
+            if !self.dry_run {
+                note(&all.summary(false));
+            }
+            return Err(error.context("the import stopped; run the same command again to go on where it stopped"));
+        }
+        let mut left = 0;
+        if let Some(client) = &client {
+            left = if self.wait { wait(client).await? } else { behind(&client.get(&["v1", "stats"], &[]).await?) };
+        }
+        let failed = self.strict && all.problem_count() > 0;
+        Ok(Outcome::new(all.text(self.dry_run, left, self.wait), all.json(self.dry_run, left)).failed_if(failed))
+    }
+
+    async fn file(&self, path: &PathBuf, choices: &Choices, client: Option<&Client>, all: &mut Report) -> Result<()> {
+        let progress = Progress::default();
+        let input = Input::open(path, self.format, &progress)?;
+        let name = path.file_name().map_or_else(|| "stdin".into(), |name| name.to_string_lossy().into_owned());
+        let shown = Shown::new(&name, &progress);
+        let sender = client.map(|client| {
+            let source: String = format!("import:{name}").chars().filter(|c| !c.is_control()).take(200).collect();
+            Sender::new(client.clone(), source, Duration::from_secs(self.patience))
+        });
+
+        // Reading and unpacking keep a thread busy; sending waits for the network.
+        let (found, mut finds) = mpsc::channel::<Found>(1_000);
+        let reader = tokio::task::spawn_blocking({
+            let choices = choices.clone();
+            move || {
+                read(input, &choices, &mut |one| match found.blocking_send(one) {
+                    Ok(()) => ControlFlow::Continue(()),
+                    // Nobody listens any more: sending has failed.
+                    Err(_) => ControlFlow::Break(()),
+                })
+            }
+        });
+        let mut batcher = Batcher::default();
+        while let Some(one) = finds.recv().await {
+            all.found.count(&one);
+            match one {
+                Found::Turn(turn) => {
+                    if batcher.add(*turn) {
+                        all.send(&name, &mut batcher, sender.as_ref(), &shown).await?;
+                    }
+                }
+                Found::Problem(problem) => all.problem(&name, &problem, &shown),
+                Found::LeftOut(_) => {}
+            }
+            shown.draw(all.found.turns);
+        }
+        all.send(&name, &mut batcher, sender.as_ref(), &shown).await?;
+        shown.finish();
+        reader.await.map_err(|error| anyhow!("reading {name} failed: {error}"))?
+    }
+}
+
+/// What came of an import.
+#[derive(Default)]
+struct Report {
+    found: Tally,
+    sent: SentSoFar,
+    problems: Vec<String>,
+}
+
+impl Report {
+    async fn send(&mut self, file: &str, batcher: &mut Batcher, sender: Option<&Sender>, shown: &Shown) -> Result<()> {
+        let turns = batcher.take();
+        let Some(sender) = sender else { return Ok(()) };
+        if turns.is_empty() {
+            return Ok(());
+        }
+        let sent = sender.send(&turns).await?;
+        for problem in &sent.refused {
+            self.problem(file, problem, shown);
+        }
+        self.sent.add(sent);
+        Ok(())
+    }
+
+    /// Says what is wrong as it is found; remembers the first ones for the summary.
+    fn problem(&mut self, file: &str, problem: &Problem, shown: &Shown) {
+        let text = format!("{file}: {problem}");
+        match self.problems.len() {
+            0..MOST_SHOWN => shown.note(&text),
+            MOST_SHOWN => shown.note("(further problems are counted, not listed)"),
+            _ => return,
+        }
+        self.problems.push(text);
+    }
+
+    fn problem_count(&self) -> u64 {
+        self.found.problems + self.sent.refused.len() as u64
+    }
+
+    fn summary(&self, dry_run: bool) -> String {
+        let sessions = counted(self.found.sessions.len() as u64, "session");
+        let mut text = match dry_run {
+            true => format!("{} in {sessions} would be imported", counted(self.found.turns, "turn")),
+            false => format!(
+                "{} imported, {} known already ({sessions})",
+                counted(self.sent.recorded, "turn"),
+                grouped(self.sent.already)
+            ),
+        };
+        if self.sent.differing > 0 {
+            text.push_str(&format!(", {} unlike what is kept under their ids", grouped(self.sent.differing)));
+        }
+        if self.sent.not_kept > 0 {
+            text.push_str(&format!(", {} not kept", grouped(self.sent.not_kept)));
+        }
+        if let (Some(oldest), Some(newest)) = (self.found.oldest, self.found.newest) {
+            text.push_str(&format!("\nsaid from {} to {}", oldest.format("%Y-%m-%d"), newest.format("%Y-%m-%d")));
+        }
+        for (why, count) in &self.found.left_out {
+            text.push_str(&format!("\nleft out: {} ({why})", grouped(*count)));
+        }
+        if self.problem_count() > 0 {
+            text.push_str(&format!("\nnot readable: {}", grouped(self.problem_count())));
+        }
+        text
+    }
+
+    fn text(&self, dry_run: bool, left: u64, waited: bool) -> String {
+        let mut text = self.summary(dry_run);
+        match (left, waited) {
+            (0, _) => {}
+            (left, false) => text.push_str(&format!(
+                "\n{} still being learned: they can be recalled as it goes on (`skymem stats` shows how far; --wait waits)",
+                counted(left, "exchange")
+            )),
+            (left, true) => text.push_str(&format!(
+                "\n{} could not be learned yet: `skymem doctor` says why",
+                counted(left, "exchange")
+            )),
+        }
+        text
+    }
+
+    fn json(&self, dry_run: bool, left: u64) -> Value {
+        json!({
+            "dry_run": dry_run,
+            "turns": self.found.turns,
+            "sessions": self.found.sessions.len(),
+            "recorded": self.sent.recorded,
+            "already": self.sent.already,
+            "differing": self.sent.differing,
+            "not_kept": self.sent.not_kept,
+            "left_out": self.found.left_out,
+            "problems": self.problem_count(),
+            "first_problems": self.problems,
+            "still_being_learned": left,
+        })
+    }
+}
+
+const MOST_SHOWN: usize = 100;
+
+/// Progress: a bar at a terminal, a line now and then elsewhere.
+struct Shown {
+    bar: ProgressBar,
+    progress: Progress,
+    plain: std::cell::Cell<Option<Instant>>,
+    name: String,
+    began: Instant,
+}
+
+impl Shown {
+    fn new(name: &str, progress: &Progress) -> Self {
+        let bar = match progress.total() {
+            0 => ProgressBar::no_length(),
+            total => ProgressBar::new(total),
+        };
+        let form = "{prefix} {wide_bar} {percent}%  {msg}  {eta} left";
+        if let Ok(style) = ProgressStyle::with_template(form) {
+            bar.set_style(style);
+        }
+        bar.set_prefix(name.to_owned());
+        let at_terminal = std::io::stderr().is_terminal();
+        if !at_terminal {
+            bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
+        }
+        let began = Instant::now();
+        let plain = std::cell::Cell::new((!at_terminal).then_some(began));
+        Self { bar, progress: progress.clone(), plain, name: name.to_owned(), began }
+    }
+
+    fn draw(&self, turns: u64) {
+        let seconds = self.began.elapsed().as_secs_f64();
+        match self.plain.get() {
+            None => {
+                self.bar.set_position(self.progress.read());
+                self.bar.set_message(format!("{}, {:.0}/s", counted(turns, "turn"), turns as f64 / seconds.max(0.001)));
+            }
+            Some(last) if last.elapsed() >= PLAIN_EVERY => {
+                let percent = (self.progress.read() * 100).checked_div(self.progress.total());
+                let percent = percent.map_or_else(String::new, |percent| format!(" ({percent} %)"));
+                note(&format!("{}: {}{percent}, {:.0}/s", self.name, counted(turns, "turn"), turns as f64 / seconds));
+                self.plain.set(Some(Instant::now()));
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// A line above the bar.
+    fn note(&self, text: &str) {
+        self.bar.suspend(|| note(text));
+    }
+
+    fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+const PLAIN_EVERY: Duration = Duration::from_secs(5);
+
+/// Waits until no layer is behind, or none gets on any more; answers how many exchanges are left.
+async fn wait(client: &Client) -> Result<u64> {
+    let bar = ProgressBar::new(0);
+    if let Ok(style) = ProgressStyle::with_template("learning {wide_bar} {pos}/{len}  {eta} left") {
+        bar.set_style(style);
+    }
+    let (mut most, mut least, mut moved) = (0, u64::MAX, Instant::now());
+    loop {
+        let left = behind(&client.get(&["v1", "stats"], &[]).await.context("cannot tell how far the layers are")?);
+        if left < least {
+            least = left;
+            moved = Instant::now();
+        }
+        if left == 0 || moved.elapsed() > STUCK_AFTER {
+            bar.finish_and_clear();
+            return Ok(left);
+        }
+        most = left.max(most);
+        bar.set_length(most);
+        bar.set_position(most - left);
+        sleep(Duration::from_millis(500)).await;
+    }
+}
+
+/// A layer that has learned nothing for so long will not do so while somebody waits.
+const STUCK_AFTER: Duration = Duration::from_secs(120);

@@ -1,0 +1,674 @@
+//! The configuration: `config/default.toml`, a file of the person's, `SKYMEM_...`; read once, then values.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use figment::providers::{Format as _, Toml};
+use figment::value::{Dict, Map, Value};
+use figment::{Figment, Metadata, Profile, Provider};
+use garde::Validate;
+use serde::{Deserialize, Serialize};
+use skymem_engine::EngineSettings;
+use skymem_models::{EmbedderSettings, Secret};
+use skymem_server::ServerSettings;
+
+use crate::plugins;
+
+/// Every key with its meaning and its value in a new installation.
+pub const DEFAULT: &str = include_str!("../../../config/default.toml");
+
+/// All that can be set. Each section belongs to the crate that acts on it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// `[data]`: where things lie on disk.
+    pub data: DataSettings,
+    /// `[database]`: which Postgres.
+    pub database: DatabaseSettings,
+    /// `[server]`: the doors.
+    pub server: ServerSettings,
+    /// `[embedder]`: where vectors come from.
+    pub embedder: EmbedderSettings,
+    /// `[engine]`: context, background work, upkeep.
+    pub engine: EngineSettings,
+    /// `[layers.<name>]` of every layer that is switched on.
+    pub layers: BTreeMap<String, toml::Table>,
+    /// `[log]`: what is logged, and how.
+    pub log: LogSettings,
+}
+
+impl Config {
+    /// What a new installation gets.
+    ///
+    /// # Errors
+    ///
+    /// When the built-in file contradicts the program, which a test rules out.
+    pub fn built_in() -> Result<Self> {
+        Ok(Loaded::from(None, std::iter::empty())?.config)
+    }
+
+    /// The folder that everything lives in.
+    ///
+    /// # Errors
+    ///
+    /// When it is not set and there is no home folder to take.
+    pub fn data_dir(&self) -> Result<PathBuf> {
+        if !self.data.dir.as_os_str().is_empty() {
+            return std::path::absolute(&self.data.dir).context("data.dir is no path");
+        }
+        skymem_store::postgres::default_data_folder()
+            .context("there is no home folder to keep the data in: set data.dir (SKYMEM_DATA__DIR)")
+    }
+
+    /// The folder that holds a folder of Markdown files per user.
+    ///
+    /// # Errors
+    ///
+    /// As [`Config::data_dir`].
+    pub fn memory_files(&self) -> Result<PathBuf> {
+        if self.data.memory_files.as_os_str().is_empty() {
+            return Ok(self.data_dir()?.join("memory-files"));
+        }
+        std::path::absolute(&self.data.memory_files).context("data.memory_files is no path")
+    }
+
+    fn check(&self) -> Result<()> {
+        self.database.validate().map_err(|report| anyhow::anyhow!("[database] {report}"))?;
+        self.log.validate().map_err(|report| anyhow::anyhow!("[log] {report}"))?;
+        self.server.check(self.server.listen).map_err(anyhow::Error::msg)?;
+        if !self.database.url.0.is_empty() && !self.database.url_file.as_os_str().is_empty() {
+            bail!("database.url and database.url_file are both set: keep one");
+        }
+        let context = &self.engine.context;
+        in_range("engine.context.window_exchanges", context.window_exchanges, 1, 8)?;
+        in_range("engine.context.top_k", context.top_k, 2, 20)?;
+        in_range("engine.context.budget_tokens", context.budget_tokens, 100, 10_000_000)?;
+        in_range("engine.observe.batch_exchanges", self.engine.observe.batch_exchanges, 1, 10_000)?;
+        for (layer, percent) in &context.share_percent {
+            in_range(&format!("engine.context.share_percent.{layer}"), usize::from(*percent), 1, 100)?;
+        }
+        Ok(())
+    }
+}
+
+fn in_range(key: &str, value: usize, least: usize, most: usize) -> Result<()> {
+    if (least..=most).contains(&value) { Ok(()) } else { bail!("{key} is {value}; it is from {least} to {most}") }
+}
+
+/// `[data]`: where things lie on disk. Empty paths are not set.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DataSettings {
+    /// The folder that everything lives in; read it through [`Config::data_dir`].
+    pub dir: PathBuf,
+    /// The folder of memory files; read it through [`Config::memory_files`].
+    pub memory_files: PathBuf,
+}
+
+/// `[database]`: which Postgres. Empty paths and texts are not set.
+#[derive(Clone, Deserialize, Validate)]
+#[serde(deny_unknown_fields)]
+pub struct DatabaseSettings {
+    /// URL of an external Postgres; read it through [`DatabaseSettings::external_url`].
+    #[garde(skip)]
+    pub url: Secret,
+    /// A file that holds that URL.
+    #[garde(skip)]
+    pub url_file: PathBuf,
+    /// Folder of the Postgres programs for the private Postgres.
+    #[garde(skip)]
+    pub binaries: PathBuf,
+    /// The account the private Postgres runs under when root starts it.
+    #[garde(skip)]
+    pub account: String,
+    /// Connections at a time.
+    #[garde(range(min = 2, max = 1_000))]
+    pub pool_connections: u32,
+    /// How long to wait for a connection.
+    #[garde(range(min = 1, max = 3_600))]
+    pub connect_timeout_seconds: u64,
+}
+
+impl DatabaseSettings {
+    /// The URL of the external Postgres; `None` when skymem runs its own.
+    ///
+    /// # Errors
+    ///
+    /// When the file that should hold it cannot be read or is empty.
+    pub fn external_url(&self) -> Result<Option<String>> {
+        if !self.url_file.as_os_str().is_empty() {
+            let shown = self.url_file.display();
+            let url = std::fs::read_to_string(&self.url_file)
+                .with_context(|| format!("cannot read database.url_file {shown}"))?;
+            return match url.trim() {
+                "" => bail!("database.url_file {shown} is empty"),
+                url => Ok(Some(url.to_owned())),
+            };
+        }
+        Ok(Some(self.url.0.clone()).filter(|url| !url.is_empty()))
+    }
+}
+
+impl fmt::Debug for DatabaseSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DatabaseSettings")
+            .field("url", &without_password(&self.url.0))
+            .field("url_file", &self.url_file)
+            .field("binaries", &self.binaries)
+            .field("pool_connections", &self.pool_connections)
+            .finish_non_exhaustive()
+    }
+}
+
+/// `[log]`: what is logged, and how.
+#[derive(Debug, Clone, Deserialize, Validate)]
+#[serde(deny_unknown_fields)]
+pub struct LogSettings {
+    /// Levels, as `tracing_subscriber::EnvFilter` reads them.
+    #[garde(length(min = 1))]
+    pub filter: String,
+    /// For whom.
+    #[garde(skip)]
+    pub format: LogFormat,
+}
+
+/// For whom the log is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// For machines: a JSON object per line.
+    Json,
+}
+
+/// A configuration and where each of its values comes from.
+pub struct Loaded {
+    /// The values.
+    pub config: Config,
+    /// The file that was read beside the built-in one, if any.
+    pub file: Option<PathBuf>,
+    figment: Figment,
+}
+
+/// One value in force, for people.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Shown {
+    /// `section.key`.
+    pub key: String,
+    /// As TOML writes it, secrets masked.
+    pub value: String,
+    /// `default`, a file, or a variable.
+    pub source: String,
+}
+
+impl Loaded {
+    /// Reads the configuration: of `explicit` (`--config`), or the first file that is there, or none; then the
+    /// environment.
+    ///
+    /// # Errors
+    ///
+    /// In words, with the key, where it was set, and what it may be.
+    pub fn read(explicit: Option<&Path>) -> Result<Self> {
+        let file = match explicit {
+            Some(path) if path.is_file() => Some(path.to_owned()),
+            Some(path) => bail!("there is no configuration file {}", path.display()),
+            None => usual_files().into_iter().find(|path| path.is_file()),
+        };
+        let environment = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+        let mut variables = Vec::new();
+        for (name, value) in environment.filter(|(name, _)| name.starts_with(PREFIX)) {
+            let Ok(value) = value.into_string() else { bail!("{name} is not UTF-8") };
+            variables.push((name, value));
+        }
+        Self::from(file, variables.into_iter())
+    }
+
+    fn from(file: Option<PathBuf>, variables: impl Iterator<Item = (String, String)>) -> Result<Self> {
+        let defaults: Dict = Figment::from(Toml::string(DEFAULT)).extract().context("the built-in settings")?;
+        let mut figment = Figment::from(Named { name: "default".into(), dict: defaults.clone() });
+        if let Some(path) = &file {
+            let dict: Dict = Figment::from(Toml::file_exact(path))
+                .extract()
+                .map_err(|error| anyhow::anyhow!("cannot read the configuration {}: {}", path.display(), error.kind))?;
+            let name = path.display().to_string();
+            only_known(&dict, &defaults, &mut Vec::new(), &name)?;
+            figment = figment.merge(Named { name, dict });
+        }
+        for (name, text) in variables {
+            if let Some(dict) = of_variable(&name, &text, &defaults)? {
+                figment = figment.merge(Named { name, dict });
+            }
+        }
+
+        let mut values: Dict = figment.extract().map_err(in_words)?;
+        drop_unset(&mut values);
+        let figment_of_values = Figment::from(Named { name: "settings".into(), dict: values });
+        let mut config: Config = figment_of_values.extract().map_err(|error| blame(error, &figment))?;
+        config.layers = switched_on(config.layers)?;
+        config.check().map_err(|error| anyhow::anyhow!("bad setting: {error}"))?;
+        Ok(Self { config, file, figment })
+    }
+
+    /// Every value in force, in order of keys.
+    ///
+    /// # Errors
+    ///
+    /// None in practice: what was extracted once is extracted again.
+    pub fn shown(&self) -> Result<Vec<Shown>> {
+        let mut shown = Vec::new();
+        let values: Dict = self.figment.extract().map_err(in_words)?;
+        list(&values, &mut Vec::new(), &mut |key, value| {
+            let value = match (key, value.as_str()) {
+                ("database.url", Some(url)) => format!("{:?}", without_password(url)),
+                ("embedder.key", Some(secret)) if !secret.is_empty() => "\"***\"".into(),
+                _ => toml_text(value),
+            };
+            let source = self.figment.find_metadata(key).map_or_else(String::new, |about| about.name.to_string());
+            shown.push(Shown { key: key.to_owned(), value, source });
+        });
+        Ok(shown)
+    }
+}
+
+const PREFIX: &str = "SKYMEM_";
+
+/// Variables that are options of the command line, not settings.
+const OPTIONS: [&str; 3] = ["SKYMEM_CONFIG", "SKYMEM_URL", "SKYMEM_KEY"];
+
+fn usual_files() -> Vec<PathBuf> {
+    let home = |variable: &str| std::env::var_os(variable).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let user = home("XDG_CONFIG_HOME").or_else(|| Some(home("HOME")?.join(".config")));
+    [Some(PathBuf::from("config/local.toml")), user.map(|folder| folder.join("skymem/config.toml"))]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// Values from one place, under the name people know it by.
+struct Named {
+    name: String,
+    dict: Dict,
+}
+
+impl Provider for Named {
+    fn metadata(&self) -> Metadata {
+        Metadata::named(self.name.clone())
+    }
+
+    fn data(&self) -> figment::Result<Map<Profile, Dict>> {
+        Ok(Profile::Default.collect(self.dict.clone()))
+    }
+}
+
+/// The setting that a variable makes; `None` when it is an option of the command line.
+///
+/// Its value is read as what the built-in value is: a text that looks like a number stays a text.
+fn of_variable(name: &str, text: &str, defaults: &Dict) -> Result<Option<Dict>> {
+    if OPTIONS.contains(&name) {
+        return Ok(None);
+    }
+    let path = name.trim_start_matches(PREFIX).to_lowercase().replace("__", ".");
+    let default = find(defaults, &path);
+    let value = match default {
+        Some(Value::String(..)) => Value::from(text),
+        Some(Value::Dict(..)) | None => {
+            let open = path.rsplit_once('.').is_some_and(|(parent, _)| OPEN_TABLES.contains(&parent));
+            if !open {
+                bail!("{name} names no setting{}", advice(&path, defaults));
+            }
+            parsed(name, text)?
+        }
+        Some(_) => parsed(name, text)?,
+    };
+    let mut nested = value;
+    for key in path.rsplit('.') {
+        nested = Value::from(Dict::from([(key.to_owned(), nested)]));
+    }
+    Ok(nested.into_dict())
+}
+
+fn parsed(name: &str, text: &str) -> Result<Value> {
+    let table: toml::Table = toml::from_str(&format!("value = {text}"))
+        .map_err(|_| anyhow::anyhow!("{name}={text} is no value: write a number, true, false, or a list like [\"a\"]"))?;
+    let value = table.get("value").with_context(|| format!("{name} is empty"))?;
+    Value::serialize(value).map_err(in_words)
+}
+
+/// Which key might have been meant, or which there are.
+fn advice(path: &str, defaults: &Dict) -> String {
+    let flat = |key: &str| key.replace(['.', '_'], "");
+    let mut meant = None;
+    let mut known = Vec::new();
+    list(defaults, &mut Vec::new(), &mut |key, _| {
+        if flat(key) == flat(path) {
+            meant = Some(key.to_owned());
+        }
+        known.push(key.to_owned());
+    });
+    match meant {
+        Some(key) => format!(": did you mean {PREFIX}{}?", key.to_uppercase().replace('.', "__")),
+        None => {
+            let section = path.split('.').next().unwrap_or_default();
+            let near: Vec<&str> =
+                known.iter().map(String::as_str).filter(|key| key.split('.').next() == Some(section)).collect();
+            match near.is_empty() {
+                true => format!(": the sections are {}", sections(defaults)),
+                false => format!(": [{section}] has {}", near.join(", ")),
+            }
+        }
+    }
+}
+
+/// Tables whose keys the person chooses.
+const OPEN_TABLES: [&str; 1] = ["engine.context.share_percent"];
+
+/// That every key is one of the built-in file, which is complete.
+fn only_known(dict: &Dict, known: &Dict, path: &mut Vec<String>, file: &str) -> Result<()> {
+    for (key, value) in dict {
+        let section = path.join(".");
+        match known.get(key) {
+            _ if OPEN_TABLES.contains(&section.as_str()) => {}
+            Some(Value::Dict(_, known)) => {
+                let Some(dict) = value.as_dict() else {
+                    bail!("{file}: {} is a section, not a value", join(path, key));
+                };
+                path.push(key.clone());
+                only_known(dict, known, path, file)?;
+                path.pop();
+            }
+            Some(_) => {}
+            None if section == "layers" => {
+                bail!("{file}: there is no layer `{key}`; the layers are {}", plugins::names().join(", "));
+            }
+            None if path.is_empty() => {
+                bail!("{file}: there is no section [{key}]; the sections are {}", sections(known));
+            }
+            None => {
+                let keys: Vec<&str> = known.keys().map(String::as_str).collect();
+                bail!("{file}: there is no setting {}; [{section}] has {}", join(path, key), keys.join(", "));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn join(path: &[String], key: &str) -> String {
+    path.iter().map(String::as_str).chain([key]).collect::<Vec<_>>().join(".")
+}
+
+fn sections(known: &Dict) -> String {
+    known.keys().map(|key| format!("[{key}]")).collect::<Vec<_>>().join(", ")
+}
+
+fn find<'a>(dict: &'a Dict, path: &str) -> Option<&'a Value> {
+    match path.split_once('.') {
+        None => dict.get(path),
+        Some((key, rest)) => find(dict.get(key)?.as_dict()?, rest),
+    }
+}
+
+fn list<'a>(dict: &'a Dict, path: &mut Vec<&'a str>, each: &mut dyn FnMut(&str, &'a Value)) {
+    for (key, value) in dict {
+        path.push(key);
+        match value {
+            Value::Dict(_, inner) => list(inner, path, each),
+            _ => each(&path.join("."), value),
+        }
+        path.pop();
+    }
+}
+
+/// An embedder's options are absent when they are not set; TOML has no word for that, so the file says "" or 0.
+fn drop_unset(values: &mut Dict) {
+    if let Some(Value::Dict(_, embedder)) = values.get_mut("embedder") {
+        embedder.retain(|key, value| {
+            let unset = value.as_str() == Some("") || (key == "dimensions" && value.to_u128() == Some(0));
+            !unset
+        });
+    }
+}
+
+/// The tables of the layers that are on, without the word that says so.
+fn switched_on(layers: BTreeMap<String, toml::Table>) -> Result<BTreeMap<String, toml::Table>> {
+    let mut on = BTreeMap::new();
+    for (name, mut table) in layers {
+        match table.remove("enabled") {
+            Some(toml::Value::Boolean(true)) | None => {
+                on.insert(name, table);
+            }
+            Some(toml::Value::Boolean(false)) => {}
+            Some(other) => bail!("layers.{name}.enabled is true or false, not {other}"),
+        }
+    }
+    Ok(on)
+}
+
+fn in_words(error: figment::Error) -> anyhow::Error {
+    anyhow::Error::msg(error.to_string())
+}
+
+/// The error with the place where the value was set.
+fn blame(error: figment::Error, figment: &Figment) -> anyhow::Error {
+    let key = error.path.join(".");
+    let source = figment.find_metadata(&key).map(|about| about.name.to_string());
+    match source {
+        Some(source) if !key.is_empty() => anyhow::anyhow!("bad setting: {key} ({source}): {}", error.kind),
+        _ => anyhow::anyhow!("bad setting: {error}"),
+    }
+}
+
+fn toml_text(value: &Value) -> String {
+    match value {
+        Value::String(_, text) => format!("{text:?}"),
+        Value::Num(_, number) => number
+            .to_i128()
+            .map(|whole| whole.to_string())
+            .or_else(|| number.to_f64().map(|number| number.to_string()))
+            .unwrap_or_default(),
+        Value::Bool(_, truth) => truth.to_string(),
+        Value::Char(_, letter) => format!("{:?}", letter.to_string()),
+        Value::Array(_, items) => format!("[{}]", items.iter().map(toml_text).collect::<Vec<_>>().join(", ")),
+        Value::Dict(..) | Value::Empty(..) => String::new(),
+    }
+}
+
+/// `url` as it may be shown: what stands between the user's name and the host is masked.
+#[must_use]
+pub fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return if url.is_empty() { String::new() } else { "***".into() };
+    };
+    // A password may also stand among the parameters, and may hold an `@`: the last one ends it.
+    let (rest, parameters) = match rest.split_once('?') {
+        Some((rest, parameters)) => (rest, Some(parameters)),
+        None => (rest, None),
+    };
+    let shown = match rest.rsplit_once('@') {
+        Some((login, place)) => match login.split_once(':') {
+            Some((user, _)) => format!("{scheme}://{user}:***@{place}"),
+            None => format!("{scheme}://{login}@{place}"),
+        },
+        None => format!("{scheme}://{rest}"),
+    };
+    match parameters {
+        None => shown,
+        Some(parameters) if parameters.contains("password") => format!("{shown}?***"),
+        Some(parameters) => format!("{shown}?{parameters}"),
+    }
+}
+
+/// Where the server of this configuration listens, as a client on this machine reaches it.
+#[must_use]
+pub fn local_url(listen: SocketAddr) -> String {
+    let ip = listen.ip();
+    let host = match (ip.is_unspecified(), ip.is_ipv6()) {
+        (true, true) => "[::1]".into(),
+        (true, false) => "127.0.0.1".into(),
+        (false, true) => format!("[{ip}]"),
+        (false, false) => ip.to_string(),
+    };
+    format!("http://{host}:{}", listen.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(file: Option<&str>, variables: &[(&str, &str)]) -> Result<Loaded> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = file.map(|text| {
+            let path = folder.path().join("my.toml");
+            std::fs::write(&path, text).unwrap();
+            path
+        });
+        Loaded::from(path, variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())))
+    }
+
+    #[track_caller]
+    fn check_refused(file: &str, variables: &[(&str, &str)], expected: &[&str]) {
+        let error = format!("{:#}", load(Some(file), variables).map(|loaded| loaded.config).unwrap_err());
+        for part in expected {
+            assert!(error.contains(part), "{part:?} is not in: {error}");
+        }
+    }
+
+    #[test]
+    fn the_built_in_file_says_what_the_program_would_do_anyway() {
+        let config = Config::built_in().unwrap();
+
+        assert_eq!(config.server, ServerSettings::default());
+        assert_eq!(config.embedder, EmbedderSettings::default());
+        assert_eq!(config.engine, EngineSettings::default());
+        assert_eq!(config.layers.keys().map(String::as_str).collect::<Vec<_>>(), ["episodes", "files"]);
+    }
+
+    #[test]
+    fn the_built_in_file_has_every_key_of_every_section() {
+        let known: toml::Table = toml::from_str(DEFAULT).unwrap();
+        for (section, keys) in [
+            ("server", toml::Table::try_from(ServerSettings::default()).unwrap()),
+            ("engine", toml::Table::try_from(EngineSettings::default()).unwrap()),
+            ("embedder", toml::Table::try_from(EmbedderSettings::default()).unwrap()),
+        ] {
+            fn compare(path: &str, keys: &toml::Table, known: &toml::Table) {
+                for (key, value) in keys {
+                    let inner = known.get(key).unwrap_or_else(|| panic!("{path}.{key} is not in default.toml"));
+                    if let (Some(value), Some(inner)) = (value.as_table(), inner.as_table()) {
+                        compare(&format!("{path}.{key}"), value, inner);
+                    }
+                }
+            }
+            compare(section, &keys, known[section].as_table().unwrap());
+        }
+    }
+
+    #[test]
+    fn the_environment_overrides_the_file_and_the_file_the_defaults() {
+        let file = "[server]\nlisten = \"127.0.0.1:1\"\nworkers = 3\n[engine.context.share_percent]\nepisodes = 60\n";
+        let variables = [
+            ("SKYMEM_SERVER__LISTEN", "127.0.0.1:2"),
+            ("SKYMEM_SERVER__ALLOWED_HOSTS", "[\"a\", \"b\"]"),
+            ("SKYMEM_EMBEDDER__KEY", "12345"),
+            ("SKYMEM_ENGINE__CONTEXT__NOTE_USE", "false"),
+            ("SKYMEM_ENGINE__CONTEXT__SHARE_PERCENT__FILES", "30"),
+            ("SKYMEM_URL", "http://elsewhere"),
+        ];
+
+        let loaded = load(Some(file), &variables).unwrap();
+
+        assert_eq!(loaded.config.server.listen.port(), 2);
+        assert_eq!(loaded.config.server.workers, 3);
+        assert_eq!(loaded.config.server.allowed_hosts, ["a", "b"]);
+        assert_eq!(loaded.config.embedder.key, Some(Secret("12345".into())), "a text stays a text");
+        assert!(!loaded.config.engine.context.note_use);
+        assert_eq!(loaded.config.engine.context.share_percent.len(), 2);
+        let shown = loaded.shown().unwrap();
+        let of = |key: &str| shown.iter().find(|shown| shown.key == key).unwrap();
+        assert_eq!(of("server.listen").source, "SKYMEM_SERVER__LISTEN");
+        assert!(of("server.workers").source.ends_with("my.toml"));
+        assert_eq!((of("server.behind_proxy").source.as_str(), of("server.behind_proxy").value.as_str()), ("default", "false"));
+    }
+
+    #[test]
+    fn a_layer_can_be_switched_off_and_its_table_reaches_it_without_the_switch() {
+        let loaded = load(Some("[layers.files]\nenabled = false\n"), &[]).unwrap();
+
+        assert!(!loaded.config.layers.contains_key("files"));
+        assert!(!loaded.config.layers["episodes"].contains_key("enabled"));
+        check_refused("", &[("SKYMEM_LAYERS__FILES__ENABLED", "7")], &["layers.files.enabled is true or false"]);
+    }
+
+    #[test]
+    fn a_misspelt_key_is_answered_with_those_there_are() {
+        check_refused("[server]\nport = 1\n", &[], &["my.toml", "no setting server.port", "listen, "]);
+        check_refused("[sever]\n", &[], &["no section [sever]", "[server]"]);
+        check_refused("server = 5\n", &[], &["server is a section"]);
+        check_refused("[layers.documents]\n", &[], &["no layer `documents`", "files, episodes"]);
+        check_refused("", &[("SKYMEM_DATABASE_URL", "x")], &["did you mean SKYMEM_DATABASE__URL?"]);
+        check_refused("", &[("SKYMEM_SERVER__PORT", "1")], &["names no setting", "server.listen"]);
+        check_refused("", &[("SKYMEM_X", "1")], &["names no setting", "[server]"]);
+        check_refused("", &[("SKYMEM_SERVER__WORKERS", "many")], &["SKYMEM_SERVER__WORKERS=many is no value"]);
+        check_refused("oops", &[], &["my.toml"]);
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_says_where_it_was_set_and_what_it_may_be() {
+        check_refused("[server]\nworkers = \"x\"\n", &[], &["server.workers", "my.toml", "invalid type"]);
+        check_refused("[embedder]\nkind = \"magic\"\n", &[], &["embedder.kind", "`local`"]);
+        check_refused("[engine.context]\nwindow_exchanges = 9\n", &[], &["window_exchanges is 9; it is from 1 to 8"]);
+        check_refused("[database]\npool_connections = 1\n", &[], &["pool_connections"]);
+        check_refused("[database]\nurl = \"a\"\nurl_file = \"b\"\n", &[], &["both set"]);
+        check_refused("[server.auth]\nenabled = false\n[server]\nlisten = \"0.0.0.0:1\"\n", &[], &["duplicate"]);
+        check_refused("[server]\nlisten = \"0.0.0.0:1\"\n[server.auth]\nenabled = false\n", &[], &["loopback"]);
+    }
+
+    #[test]
+    fn secrets_are_never_shown() {
+        let loaded = load(
+            Some("[database]\nurl = \"postgres://anna:hunter2@db/x\"\n[embedder]\nkey = \"sk-hunter2\"\n"),
+            &[],
+        )
+        .unwrap();
+
+        let all = format!("{:?} {:?}", loaded.config, loaded.shown().unwrap());
+        assert!(!all.contains("hunter2"), "{all}");
+        assert!(all.contains("postgres://anna:***@db/x"), "{all}");
+    }
+
+    #[test]
+    fn a_password_is_masked_wherever_it_stands() {
+        let check = |url: &str, expected: &str| assert_eq!(without_password(url), expected);
+        check("postgres://u:p@h/d", "postgres://u:***@h/d");
+        check("postgres://u:p@ss@h/d", "postgres://u:***@h/d");
+        check("postgres://u@h/d?sslmode=require", "postgres://u@h/d?sslmode=require");
+        check("postgres://h/d?user=u&password=p", "postgres://h/d?***");
+        check("host=h password=p", "***");
+        check("", "");
+    }
+
+    #[test]
+    fn a_secret_may_come_from_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("url");
+        std::fs::write(&path, "postgres://a/b\n").unwrap();
+        let mut database = Config::built_in().unwrap().database;
+        assert_eq!(database.external_url().unwrap(), None);
+
+        database.url_file = path.clone();
+        assert_eq!(database.external_url().unwrap().as_deref(), Some("postgres://a/b"));
+
+        std::fs::write(&path, " ").unwrap();
+        assert!(database.external_url().unwrap_err().to_string().contains("is empty"));
+    }
+
+    #[test]
+    fn a_server_that_listens_everywhere_is_reached_on_loopback() {
+        assert_eq!(local_url("0.0.0.0:8765".parse().unwrap()), "http://127.0.0.1:8765");
+        assert_eq!(local_url("[::]:1".parse().unwrap()), "http://[::1]:1");
+        assert_eq!(local_url("192.168.1.5:1".parse().unwrap()), "http://192.168.1.5:1");
+    }
+}

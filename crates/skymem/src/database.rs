@@ -1,0 +1,143 @@
+//! The database: skymem's own Postgres, or the one the configuration names.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+use skymem_store::postgres::{PostgresSettings, PrivatePostgres};
+use sqlx::PgPool;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+
+use crate::config::{Config, without_password};
+
+/// An open pool, and the Postgres behind it when it is our own.
+pub struct Database {
+    /// The connections.
+    pub pool: PgPool,
+    private: Option<PrivatePostgres>,
+}
+
+/// How long the database is needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// By a server: nobody else may run one on the same data.
+    Server,
+    /// By a command: beside a server, or for as long as the command runs.
+    Command,
+}
+
+impl Database {
+    /// Opens it; starts the private Postgres when none is configured.
+    pub(crate) async fn open(config: &Config, needed: Use) -> Result<Self> {
+        let (options, private) = match config.database.external_url()? {
+            Some(url) => (external(&url)?, None),
+            None => {
+                let settings = private_settings(config)?;
+                let postgres = match needed {
+                    Use::Server => PrivatePostgres::start(settings).await?,
+                    Use::Command => PrivatePostgres::join(settings).await?,
+                };
+                (postgres.connect_options(), Some(postgres))
+            }
+        };
+        let pool = PgPoolOptions::new()
+            .max_connections(config.database.pool_connections)
+            .acquire_timeout(Duration::from_secs(config.database.connect_timeout_seconds))
+            .connect_with(options.clone().application_name("skymem"))
+            .await
+            .map_err(|error| anyhow!("{}", why_not(&options, &error)))?;
+        Ok(Self { pool, private })
+    }
+
+    /// Closes the connections, then stops what was started for them.
+    pub(crate) async fn close(self) -> Result<()> {
+        self.pool.close().await;
+        if let Some(postgres) = self.private {
+            postgres.stop().await?;
+        }
+        Ok(())
+    }
+}
+
+/// Where the private Postgres lives.
+pub(crate) fn private_settings(config: &Config) -> Result<PostgresSettings> {
+    let database = &config.database;
+    Ok(PostgresSettings {
+        folder: config.data_dir()?.join("postgres"),
+        binaries: Some(database.binaries.clone()).filter(|folder| !folder.as_os_str().is_empty()),
+        account: Some(database.account.clone()).filter(|account| !account.is_empty()),
+        ephemeral: false,
+    })
+}
+
+/// How to reach an external Postgres.
+pub(crate) fn external(url: &str) -> Result<PgConnectOptions> {
+    let options = PgConnectOptions::from_str(url).map_err(|error| {
+        anyhow!(
+            "database.url {} cannot be read ({error}): write it like postgres://user:password@host:5432/database",
+            without_password(url)
+        )
+    })?;
+    // Without it a filtered search of an HNSW index returns a fraction of the rows there are.
+    Ok(options.options([("hnsw.iterative_scan", "relaxed_order")]))
+}
+
+/// Why there is no connection, and what to do about it.
+pub(crate) fn why_not(options: &PgConnectOptions, error: &sqlx::Error) -> String {
+    let place = match options.get_socket() {
+        Some(folder) => format!("the socket in {}", folder.display()),
+        None => format!("{}:{}", options.get_host(), options.get_port()),
+    };
+    let user = options.get_username();
+    let database = options.get_database().unwrap_or(user);
+    match error {
+        sqlx::Error::Database(refusal) => match refusal.code().as_deref() {
+            Some("28P01" | "28000") => format!(
+                "Postgres at {place} does not let {user:?} in ({}): check user and password in database.url",
+                refusal.message()
+            ),
+            Some("3D000") => format!(
+                "Postgres at {place} has no database {database:?}: create it (`createdb {database}`) or name another \
+                 one in database.url"
+            ),
+            Some("53300") => format!(
+                "Postgres at {place} has no connection to spare: raise its max_connections or lower \
+                 database.pool_connections"
+            ),
+            _ => format!("Postgres at {place} refuses the connection: {}", refusal.message()),
+        },
+        sqlx::Error::Tls(why) => format!(
+            "no encrypted connection to Postgres at {place} ({why}): add ?sslmode=disable to database.url if the \
+             network is trusted, or sslrootcert=FILE"
+        ),
+        sqlx::Error::PoolTimedOut => format!(
+            "Postgres at {place} did not answer in time: is it running, and is the address in database.url right?"
+        ),
+        sqlx::Error::Io(why) => format!(
+            "Postgres at {place} cannot be reached ({why}): is it running, and is the address in database.url right? \
+             Without database.url skymem runs a Postgres of its own"
+        ),
+        other => format!("no connection to Postgres at {place}: {other}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_that_is_none_is_shown_without_its_password() {
+        let error = external("postgres://u:hunter2@h:port/d").unwrap_err().to_string();
+
+        assert!(error.contains("write it like") && !error.contains("hunter2"), "{error}");
+    }
+
+    #[test]
+    fn an_unreachable_database_says_where_it_was_looked_for() {
+        let options = external("postgres://u@db.example:5433/d").unwrap();
+        let refused = sqlx::Error::Io(std::io::Error::from(std::io::ErrorKind::ConnectionRefused));
+
+        assert!(why_not(&options, &refused).contains("db.example:5433 cannot be reached"));
+        assert!(why_not(&options, &sqlx::Error::PoolTimedOut).contains("in time"));
+    }
+}

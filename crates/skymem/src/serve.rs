@@ -1,0 +1,364 @@
+//! The server, wired from top to bottom.
+
+use std::fs::DirBuilder;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, anyhow, bail};
+use chrono::{DateTime, Utc};
+use skymem_core::{Embedder, Host, Layer, LayerName, User, UserName};
+use skymem_engine::{Background, Clock, Memory, Parts, SystemClock};
+use skymem_models::{EmbedderKind, EmbedderSettings};
+use skymem_store::{Journal, Keys, MigrationLock, Scope};
+use sqlx::PgPool;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::config::{Config, local_url};
+use crate::database::{Database, Use};
+use crate::door::LocalDoor;
+use crate::output::{note, say};
+use crate::plugins;
+
+/// Runs a server until it is told to stop.
+///
+/// # Errors
+///
+/// When it cannot start, or does not end in order; says what to do.
+pub async fn serve(config: &Config) -> Result<()> {
+    let mut stop = Stop::listen()?;
+    let server = tokio::select! {
+        started = Server::start(config, Start::default()) => started?,
+        // Nothing was answered yet: there is nothing to put in order but Postgres, which stops when it is dropped.
+        () = stop.asked() => return Ok(()),
+    };
+    say(&server.welcome(config));
+
+    let mut server = server;
+    let ended = tokio::select! {
+        () = stop.asked() => Ok(()),
+        ended = server.ended() => ended,
+    };
+    tracing::info!("Stopping");
+    tokio::select! {
+        stopped = server.stop() => stopped.and(ended),
+        () = stop.asked() => bail!("stopped in a hurry: a second signal came before everything was put away"),
+    }
+}
+
+/// A whole server in this process.
+pub struct Server {
+    /// What is behind its doors.
+    pub memory: Memory,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// The key of the first user, when this start made it: the only time it can be seen.
+    pub first_key: Option<String>,
+    doors: skymem_server::Running,
+    background: Option<Background>,
+    database: Database,
+}
+
+/// What a server is started with beside its configuration.
+pub struct Start {
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// Whether layers learn in the background; tests have them learn by hand.
+    pub background: bool,
+}
+
+impl Default for Start {
+    fn default() -> Self {
+        Self { clock: Arc::new(SystemClock), background: true }
+    }
+}
+
+impl Server {
+    /// Starts everything, in order: database, tables, embedder, layers, first user and keys, doors, background work.
+    ///
+    /// # Errors
+    ///
+    /// When a part cannot start; what had been started is stopped again.
+    pub async fn start(config: &Config, start: Start) -> Result<Self> {
+        // First, so that a second server says so at once and touches nothing.
+        let listener = listen(config.server.listen)?;
+        let address = listener.local_addr().context("cannot tell the port")?;
+        config.server.check(address).map_err(anyhow::Error::msg)?;
+
+        let database = Database::open(config, Use::Server).await?;
+        match Self::open(config, start, listener, &database.pool).await {
+            Ok((memory, first_key, doors, background)) => {
+                Ok(Self { memory, address, first_key, doors, background, database })
+            }
+            Err(error) => {
+                if let Err(also) = database.close().await {
+                    tracing::warn!(error = %also, "Postgres did not stop in order");
+                }
+                Err(error)
+            }
+        }
+    }
+
+    async fn open(
+        config: &Config,
+        start: Start,
+        listener: TcpListener,
+        pool: &PgPool,
+    ) -> Result<(Memory, Option<String>, skymem_server::Running, Option<Background>)> {
+        let address = listener.local_addr().context("cannot tell the port")?;
+        let now = start.clock.now();
+        let memory = open_memory(config, start.clock, pool).await?;
+        let first_key = let_in(config, pool, address, now).await?;
+        let background = start.background.then(|| memory.start());
+        let doors = skymem_server::serve(memory.clone(), config.server.clone(), listener)
+            .await
+            .context("the doors cannot be opened")?;
+        Ok((memory, first_key, doors, background))
+    }
+
+    /// Waits until the doors close by themselves, which they should not.
+    async fn ended(&mut self) -> Result<()> {
+        self.doors.wait().await;
+        bail!("the HTTP server ended by itself; the log says why")
+    }
+
+    /// Answers what is in flight, lets the layers finish what they are at, and stops the database.
+    ///
+    /// # Errors
+    ///
+    /// When Postgres does not stop in order. What was acknowledged is safe nonetheless.
+    pub async fn stop(self) -> Result<()> {
+        self.doors.stop().await;
+        if let Some(background) = self.background {
+            background.stop().await;
+        }
+        // The memory holds connections of the pool, which waits for them.
+        drop(self.memory);
+        self.database.close().await
+    }
+
+    /// What a person wants to know when it has started.
+    fn welcome(&self, config: &Config) -> String {
+        let url = local_url(self.address);
+        let mut lines = vec![format!("skymem {} listens on {url}", env!("CARGO_PKG_VERSION")), String::new()];
+        let mut line = |name: &str, value: &str| lines.push(format!("  {name:<14}{value}"));
+        line("API and docs", &format!("{url}/docs"));
+        line("OpenAPI", &format!("{url}/openapi.json"));
+        if let Ok(folder) = config.memory_files() {
+            line("memory files", &folder.join(&config.server.auth.user_without_key).display().to_string());
+        }
+        if let Ok(folder) = config.data_dir() {
+            line("data", &folder.display().to_string());
+        }
+        if let Some(key) = &self.first_key {
+            line("your key", key);
+            lines.push(format!(
+                "\nThe key is shown this once: keep it. On this machine `skymem recall ...` works without it.\nTry it:\n\n  \
+                 curl -s {url}/v1/context -H 'authorization: Bearer {key}' \\\n    \
+                 -H 'content-type: application/json' -d '{{\"question\": \"What do you know about me?\"}}'"
+            ));
+        } else if config.server.auth.enabled {
+            lines.push("\nKeys: `skymem key list`, `skymem key create`. On this machine no key is needed.".into());
+        }
+        lines.push(String::new());
+        lines.join("\n")
+    }
+}
+
+/// A memory over an open database: tables brought up to date, embedder and layers opened.
+pub(crate) async fn open_memory(config: &Config, clock: Arc<dyn Clock>, pool: &PgPool) -> Result<Memory> {
+    let embedder = open_embedder(config).await?;
+    private_folder(&config.memory_files()?)?;
+    let lock = MigrationLock::take(pool).await.context("cannot bring the database's tables up to date")?;
+    let opened = open_layers(config, pool, &embedder, clock.now()).await;
+    lock.release().await.context("cannot let go of the lock on the database's tables")?;
+    Ok(Memory::new(Parts { db: pool.clone(), embedder, layers: opened?, clock, settings: config.engine.clone() }))
+}
+
+async fn open_layers(
+    config: &Config,
+    pool: &PgPool,
+    embedder: &Arc<dyn Embedder>,
+    now: DateTime<Utc>,
+) -> Result<Vec<Arc<dyn Layer>>> {
+    skymem_store::migrate(pool).await.context("the journal's tables cannot be brought up to date")?;
+    // Before the layers, which make folders for the users they meet.
+    first_user(config, pool, now).await?;
+    let mut layers = Vec::new();
+    for plugin in plugins::all() {
+        let name = plugin.name();
+        let Some(table) = config.layers.get(name.as_str()) else { continue };
+        let host = Host {
+            db: pool.clone(),
+            embedder: Arc::clone(embedder),
+            config: table.clone(),
+            memory_files: config.memory_files()?,
+        };
+        layers.push(plugin.open(host).await.with_context(|| format!("the layer {name} cannot be opened"))?);
+    }
+    if layers.is_empty() {
+        note("Every layer is switched off: turns are written down, and nothing is recalled.");
+    }
+    Ok(layers)
+}
+
+/// Makes a folder that other accounts cannot look into.
+fn private_folder(folder: &Path) -> Result<()> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .with_context(|| format!("cannot make the folder {}", folder.display()))
+}
+
+/// Opens the configured embedder.
+pub(crate) async fn open_embedder(config: &Config) -> Result<Arc<dyn Embedder>> {
+    skymem_models::open(&embedder_settings(config)).await.context("the embedder cannot be opened")
+}
+
+/// The embedder's settings with the folder of models found.
+pub(crate) fn embedder_settings(config: &Config) -> EmbedderSettings {
+    let mut settings = config.embedder.clone();
+    if settings.kind == EmbedderKind::Local && settings.folder.is_relative() {
+        settings.folder = find_above(&settings.folder);
+    }
+    settings
+}
+
+/// `folder` in the current folder, or above the executable as set-up leaves it; as it is when it is nowhere.
+fn find_above(folder: &Path) -> PathBuf {
+    let here = std::env::current_dir().ok();
+    let executable = std::env::current_exe().ok();
+    let above = executable.iter().flat_map(|path| path.ancestors().skip(1).take(4));
+    here.as_deref().into_iter().chain(above).map(|place| place.join(folder)).find(|path| path.is_dir()).unwrap_or_else(
+        || here.map_or_else(|| folder.to_owned(), |here| here.join(folder)),
+    )
+}
+
+fn listen(address: SocketAddr) -> Result<TcpListener> {
+    TcpListener::bind(address).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AddrInUse => anyhow!(
+            "{address} is taken by another program, perhaps by a skymem that runs already: stop that one, or choose \
+             another port with server.listen (SKYMEM_SERVER__LISTEN=127.0.0.1:8766)"
+        ),
+        std::io::ErrorKind::PermissionDenied => {
+            anyhow!("this account may not listen on {address}: choose a port above 1023 with server.listen")
+        }
+        std::io::ErrorKind::AddrNotAvailable => {
+            anyhow!("{address} is no address of this machine: set server.listen to 127.0.0.1:{}", address.port())
+        }
+        _ => anyhow!("cannot listen on {address}: {error}"),
+    })
+}
+
+/// Makes the first user, the first key, and the door for commands on this machine. Returns the first key when it was
+/// made now.
+async fn let_in(config: &Config, pool: &PgPool, address: SocketAddr, now: DateTime<Utc>) -> Result<Option<String>> {
+    let user = first_user(config, pool, now).await?;
+    let keys = Keys::new(pool.clone());
+    let first = keys.first_key(user.id, now).await.context("cannot make the first key")?;
+
+    let folder = config.data_dir()?;
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make the data folder {}", folder.display()))?;
+    let left = match LocalDoor::read(&folder)? {
+        Some(door) if keys.verify(&door.key, now).await.context("cannot look at the keys")?.is_some() => Some(door.key),
+        _ => None,
+    };
+    let key = match left {
+        Some(key) => key,
+        None => {
+            let made = keys.make(user.id, "commands on the server's machine", &[Scope::Admin], now, None).await;
+            made.context("cannot make a key")?.secret.reveal().to_owned()
+        }
+    };
+    LocalDoor { url: local_url(address), key }.write(&folder)?;
+    Ok(first.map(|made| made.secret.reveal().to_owned()))
+}
+
+/// The user that the configuration names, made when there is none.
+pub(crate) async fn first_user(config: &Config, pool: &PgPool, now: DateTime<Utc>) -> Result<User> {
+    let name = &config.server.auth.user_without_key;
+    let name: UserName = name.parse().map_err(|bad| anyhow!("server.auth.user_without_key: {bad}"))?;
+    ensure_user(&Journal::new(pool.clone()), &name, now).await
+}
+
+/// The user of that name, made when there is none.
+pub(crate) async fn ensure_user(journal: &Journal, name: &UserName, now: DateTime<Utc>) -> Result<User> {
+    match journal.user_named(name).await.context("cannot look for the user")? {
+        Some(user) => Ok(user),
+        None => journal.make_user(name, now).await.context("cannot make the user"),
+    }
+}
+
+/// Brings the journal's tables up to date, for commands that need no layer.
+pub(crate) async fn migrate_journal(pool: &PgPool) -> Result<()> {
+    let lock = MigrationLock::take(pool).await.context("cannot bring the database's tables up to date")?;
+    let migrated = skymem_store::migrate(pool).await;
+    lock.release().await.context("cannot let go of the lock on the database's tables")?;
+    Ok(migrated?)
+}
+
+/// Empties a layer: its schema goes, and its cursors go back to the beginning. All it held is learned again from the
+/// journal when it is opened next. Returns how many exchanges that are.
+pub(crate) async fn reset_layer(pool: &PgPool, layer: &LayerName) -> Result<u64> {
+    let lock = MigrationLock::take(pool).await.context("cannot lock the database's tables")?;
+    let reset = async {
+        skymem_store::migrate(pool).await?;
+        let journal = Journal::new(pool.clone());
+        // The cursors first: a layer that is empty and behind learns again, one that is empty and ahead would not.
+        journal.reset_all(layer).await?;
+        let drop = format!("drop schema if exists {} cascade", quoted(layer.as_str()));
+        sqlx::raw_sql(sqlx::AssertSqlSafe(drop)).execute(pool).await?;
+        let behind = journal.lag(None).await?.into_iter().filter(|lag| lag.layer == *layer).map(|lag| lag.behind);
+        anyhow::Ok(behind.sum::<i64>())
+    }
+    .await;
+    lock.release().await.context("cannot let go of the lock on the database's tables")?;
+    Ok(u64::try_from(reset.with_context(|| format!("the layer {layer} cannot be emptied"))?).unwrap_or(0))
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// The signals that ask a server to stop.
+struct Stop {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+impl Stop {
+    fn listen() -> Result<Self> {
+        let catch = |kind| signal(kind).context("cannot listen for signals");
+        Ok(Self { interrupt: catch(SignalKind::interrupt())?, terminate: catch(SignalKind::terminate())? })
+    }
+
+    async fn asked(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_taken_port_is_told_with_a_way_out() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+
+        let error = listen(taken.local_addr().unwrap()).unwrap_err().to_string();
+
+        assert!(error.contains("is taken") && error.contains("server.listen"), "{error}");
+    }
+
+    #[test]
+    fn an_address_of_another_machine_is_told() {
+        let error = listen("192.0.2.1:0".parse().unwrap()).unwrap_err().to_string();
+
+        assert!(error.contains("is no address of this machine"), "{error}");
+    }
+}

@@ -1,0 +1,469 @@
+//! The program as people use it: the built binary, a real server, a database of its own.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
+
+/// A database and a data folder, both gone afterwards, and how the program is called with them.
+struct Place {
+    folder: tempfile::TempDir,
+    database: String,
+    port: u16,
+    settings: Vec<(String, String)>,
+}
+
+impl Place {
+    fn new(name: &str) -> Self {
+        let database = format!("skymem_cli_{name}_{}", std::process::id());
+        admin(&[format!("drop database if exists {database} with (force)"), format!("create database {database}")]);
+        let folder = tempfile::tempdir().unwrap();
+        // Free now, and given to nobody else soon.
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        Self { folder, database, port, settings: Vec::new() }
+    }
+
+    fn url(&self) -> String {
+        let options = PgConnectOptions::from_str(&admin_url()).unwrap().database(&self.database);
+        options.to_url_lossy().to_string()
+    }
+
+    fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_skymem"));
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("SKYMEM_")) {
+            command.env_remove(name);
+        }
+        command
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .env("HOME", self.folder.path())
+            .env("XDG_CONFIG_HOME", self.folder.path())
+            .env("SKYMEM_DATA__DIR", self.folder.path().join("data"))
+            .env("SKYMEM_DATABASE__URL", self.url())
+            .env("SKYMEM_DATABASE__CONNECT_TIMEOUT_SECONDS", "10")
+            .env("SKYMEM_EMBEDDER__KIND", "offline")
+            .env("SKYMEM_SERVER__LISTEN", format!("127.0.0.1:{}", self.port))
+            .envs(self.settings.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null());
+        command
+    }
+
+    #[track_caller]
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// What a command that works prints as JSON.
+    #[track_caller]
+    fn json(&self, arguments: &[&str]) -> Value {
+        let output = self.run(&[arguments, &["--json"]].concat());
+        assert!(output.status.success(), "{arguments:?}: {}", shown(&output));
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", shown(&output)))
+    }
+
+    /// Standard output of a command that works.
+    #[track_caller]
+    fn text(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", shown(&output));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Standard error of a command that ends with `code`.
+    #[track_caller]
+    fn error(&self, arguments: &[&str], code: i32) -> String {
+        let output = self.run(arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", shown(&output));
+        String::from_utf8(output.stderr).unwrap()
+    }
+
+    fn serve(&self) -> Server {
+        let log = std::fs::File::create(self.folder.path().join("log")).unwrap();
+        let mut child = self.command(&["serve"]).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+        let mut welcome = String::new();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        // The welcome ends with an empty line after one that says how to come in.
+        let mut told = false;
+        loop {
+            let Some(line) = lines.next() else {
+                let log = std::fs::read_to_string(self.folder.path().join("log")).unwrap();
+                panic!("the server did not start: {:?} {log}", child.wait());
+            };
+            let line = line.unwrap();
+            told |= line.contains("curl") || line.starts_with("Keys: ");
+            welcome.push_str(&line);
+            welcome.push('\n');
+            if told && (line.contains("-d '") || line.starts_with("Keys: ")) {
+                break;
+            }
+        }
+        Server { child, welcome }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        admin(&[format!("drop database if exists {} with (force)", self.database)]);
+    }
+}
+
+struct Server {
+    child: Child,
+    welcome: String,
+}
+
+impl Server {
+    fn signal(&self, name: &str) {
+        Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap();
+    }
+
+    /// Asks it to stop and waits until it has.
+    fn stop(mut self) {
+        self.signal("-TERM");
+        let status = self.child.wait().unwrap();
+        assert!(status.success(), "{status}");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn shown(output: &Output) -> String {
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    format!("{}\n--- out\n{out}\n--- err\n{err}", output.status)
+}
+
+/// The database server that tests may make databases in: `DATABASE_URL`, also from `.env`.
+fn admin_url() -> String {
+    std::env::var("DATABASE_URL").ok().or_else(from_env_file).expect("set DATABASE_URL to a Postgres with pgvector")
+}
+
+fn from_env_file() -> Option<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.env");
+    let text = std::fs::read_to_string(root).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("DATABASE_URL=")).map(|url| url.trim_matches('"').to_owned())
+}
+
+fn admin(statements: &[String]) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let options = PgConnectOptions::from_str(&admin_url()).unwrap();
+        let mut connection = options.connect().await.unwrap();
+        for statement in statements {
+            sqlx::raw_sql(AssertSqlSafe(statement.clone())).execute(&mut connection).await.unwrap();
+        }
+        connection.close().await.unwrap();
+    });
+}
+
+const CHAT: &str = r#"{"session":"trip","title":"The trip","messages":[{"role":"user","content":"Where is the blue suitcase?","created_at":"2024-05-01T10:00:00Z"},{"role":"assistant","content":"The blue suitcase is in the attic."}]}
+{"session":"pals","messages":[{"role":"user","name":"Caroline","content":"Hey Mel, I started pottery classes."},{"role":"user","name":"Melanie","content":"Lovely, Caroline! Show me the bowls."}]}
+"#;
+
+#[test]
+fn a_person_imports_asks_forgets_and_restores() {
+    let place = Place::new("main");
+    let server = place.serve();
+    let file = place.file("chat.jsonl", &format!("{CHAT}{{broken\n"));
+    let file = file.to_str().unwrap();
+
+    let dry = place.json(&["import", file, "--dry-run"]);
+    assert_eq!((&dry["turns"], &dry["sessions"], &dry["problems"]), (&json!(4), &json!(2), &json!(1)));
+
+    let first = place.json(&["import", file, "--wait"]);
+    assert_eq!((&first["recorded"], &first["already"], &first["still_being_learned"]), (&json!(4), &json!(0), &json!(0)));
+    let again = place.json(&["import", file]);
+    assert_eq!((&again["recorded"], &again["already"]), (&json!(0), &json!(4)));
+    let strict = place.error(&["import", file, "--strict"], 1);
+    assert!(strict.contains("chat.jsonl: line 3: is not JSON"), "{strict}");
+
+    let recall = place.json(&["recall", "blue suitcase"]);
+    assert!(recall["recalls"][0]["text"].as_str().unwrap().contains("attic"), "{recall}");
+    assert!(place.text(&["recall", "pottery classes", "--unit", "turn"]).contains("pottery"));
+    assert!(place.text(&["context", "where is the blue suitcase"]).contains("attic"));
+
+    let sessions = place.json(&["sessions"]);
+    assert_eq!(sessions["sessions"].as_array().unwrap().len(), 2);
+    assert!(place.text(&["sessions", "pals"]).contains("Melanie: Lovely"));
+
+    let remembered = place.json(&["remember", "I am allergic to peanuts", "--pin"]);
+    assert_eq!(remembered["fate"], "stored");
+    let id = remembered["exchange"].as_str().unwrap();
+    assert!(place.text(&["exchanges", id]).contains("peanuts"));
+    assert!(place.text(&["forget", id, "--dry-run"]).contains("1 exchange would be"));
+    assert!(place.text(&["forget", id]).contains("1 exchange forgotten"));
+    assert!(place.text(&["exchanges", "--trash"]).contains("peanuts"));
+    assert!(place.text(&["restore", id]).contains("1 exchange restored"));
+
+    assert_eq!(place.json(&["stats"])["turns"], 5);
+    assert!(place.text(&["version"]).contains("server"));
+    let doctor = place.json(&["doctor"]);
+    assert_eq!(doctor["failed"], 0, "{doctor:#}");
+    server.stop();
+}
+
+#[test]
+fn the_first_start_shows_a_key_and_the_next_one_does_not() {
+    let place = Place::new("keys");
+    let server = place.serve();
+    let key = server.welcome.split_whitespace().find(|word| word.starts_with("skm_")).unwrap().to_owned();
+    assert!(server.welcome.contains("/docs") && server.welcome.contains("curl"), "{}", server.welcome);
+
+    assert!(place.text(&["--key", &key, "stats"]).contains("turns"));
+    let wrong = place.error(&["--key", "skm_0000000000000000_wrong", "stats"], 1);
+    assert!(wrong.contains("skymem key create"), "{wrong}");
+
+    let made = place.json(&["key", "create", "reader", "--scope", "read", "--days", "3"]);
+    let (text, id) = (made["text"].as_str().unwrap(), made["id"].as_str().unwrap());
+    assert!(place.text(&["--key", text, "sessions"]).contains("No sessions"));
+    assert!(place.error(&["--key", text, "remember", "x"], 1).contains("scope"));
+    assert!(place.text(&["key", "list"]).contains("reader"));
+    let rotated = place.json(&["key", "rotate", id]);
+    assert!(place.error(&["--key", text, "sessions"], 1).contains("key"));
+    assert!(place.text(&["key", "revoke", rotated["id"].as_str().unwrap()]).contains("Revoked"));
+    assert!(place.error(&["key", "revoke", "nope"], 1).contains("there is no key nope"));
+
+    place.json(&["key", "create", "--user", "anna"]);
+    place.json(&["remember", "Anna likes tea", "--user", "anna"]);
+    assert_eq!(place.json(&["stats", "--user", "anna"])["turns"], 1);
+    assert_eq!(place.json(&["stats"])["turns"], 0);
+    assert!(place.error(&["stats", "--user", "nobody"], 1).contains("nobody"));
+
+    server.stop();
+    let server = place.serve();
+    assert!(!server.welcome.contains("skm_"), "{}", server.welcome);
+    assert_eq!(place.json(&["stats"])["turns"], 0);
+    server.stop();
+}
+
+#[test]
+fn files_are_edited_without_overwriting_anybody() {
+    let place = Place::new("files");
+    let server = place.serve();
+    let edit = |arguments: &[&str]| place.text(&[&["files", "edit", "NOW.md"], arguments].concat());
+
+    edit(&["--section", "Today", "--body", "Write the report"]);
+    edit(&["--section", "Today", "--append", "Call Anna"]);
+    let shown = place.text(&["files", "show", "NOW.md", "--section", "Today"]);
+    assert!(shown.contains("Write the report") && shown.contains("Call Anna"), "{shown}");
+    assert!(place.text(&["files", "list"]).contains("NOW.md"));
+    assert!(place.text(&["context", "hello"]).contains("Call Anna"));
+
+    let diff = place.text(&["files", "diff", "NOW.md"]);
+    assert!(diff.contains("+Call Anna"), "{diff}");
+    let history = place.json(&["files", "history", "NOW.md"]);
+    let before = history["revisions"][1]["revision"].as_str().unwrap();
+    place.text(&["files", "restore", "NOW.md", &before[..12]]);
+    assert!(!place.text(&["files", "show", "NOW.md"]).contains("Call Anna"));
+    assert!(place.text(&["files", "show", "NOW.md", "--revision", before]).contains("Write the report"));
+
+    // An editor that takes so long that somebody else has written meanwhile.
+    let binary = env!("CARGO_BIN_EXE_skymem");
+    let editor = format!("sh -c '{binary} files edit NOW.md --append other >/dev/null && echo mine >> \"$0\"'");
+    let output = place.command(&["files", "edit", "NOW.md"]).env("EDITOR", &editor).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{}", shown_output(&output));
+    assert!(error.contains("+mine") && error.contains("your text is kept in"), "{error}");
+
+    let output = place.command(&["files", "edit", "NOW.md"]).env("EDITOR", "true").output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stdout).contains("Nothing changed"), "{}", shown_output(&output));
+    let output = place.command(&["files", "edit", "NEW.md"]).env("EDITOR", "sh -c 'echo \"# New\" > \"$0\"'").output();
+    assert!(output.unwrap().status.success());
+    assert!(place.text(&["files", "show", "NEW.md"]).contains("# New"));
+    server.stop();
+}
+
+fn shown_output(output: &Output) -> String {
+    shown(output)
+}
+
+#[test]
+fn an_import_survives_that_the_server_is_killed() {
+    let place = Place::new("kill");
+    let lines: String = (0..4_000)
+        .map(|number| format!("{}\n", json!({"role": "user", "content": format!("note {number}"), "session": number % 7})))
+        .collect();
+    let file = place.file("notes.jsonl", &lines);
+    let mut server = place.serve();
+
+    let import = place.command(&["import", file.to_str().unwrap(), "--json", "--patience", "120"]);
+    let import = { import }.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until(|| place.json(&["stats"])["turns"].as_i64().unwrap() >= 200);
+    server.signal("-KILL");
+    server.child.wait().unwrap();
+    let server = place.serve();
+
+    let output = import.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", shown(&output));
+    assert_eq!(place.json(&["stats"])["turns"], 4_000);
+    server.stop();
+}
+
+fn wait_until(mut true_at_last: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !true_at_last() {
+        assert!(began.elapsed() < Duration::from_secs(60), "it never came true");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_memory_of_another_embedder_is_refused_until_it_is_learned_again() {
+    let mut place = Place::new("embedder");
+    let server = place.serve();
+    let file = place.file("chat.jsonl", CHAT);
+    place.json(&["import", file.to_str().unwrap(), "--wait"]);
+    assert!(place.error(&["reembed"], 1).len() > 10, "not while a server runs");
+    server.stop();
+
+    let fake = FakeEmbedder::start();
+    place.settings = vec![
+        ("SKYMEM_EMBEDDER__KIND".into(), "openai".into()),
+        ("SKYMEM_EMBEDDER__URL".into(), fake.url.clone()),
+        ("SKYMEM_EMBEDDER__MODEL".into(), "fake".into()),
+        ("SKYMEM_EMBEDDER__DIMENSIONS".into(), "8".into()),
+    ];
+    let refused = place.error(&["serve"], 1);
+    assert!(refused.contains("skymem reembed"), "{refused}");
+
+    assert_eq!(place.json(&["reembed"])["exchanges"], 3);
+    let server = place.serve();
+    wait_until(|| place.json(&["stats"])["layers"].as_array().unwrap().iter().all(|layer| layer["behind"] == 0));
+    assert!(place.text(&["recall", "blue suitcase"]).contains("attic"));
+    server.stop();
+}
+
+/// An OpenAI-style embedder that gives every text the same kind of vector.
+struct FakeEmbedder {
+    url: String,
+}
+
+impl FakeEmbedder {
+    fn start() -> Self {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/v1", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let Ok(stream) = stream else { return };
+                std::thread::spawn(move || answer_embeddings(stream));
+            }
+        });
+        Self { url }
+    }
+}
+
+fn answer_embeddings(mut stream: std::net::TcpStream) -> Option<()> {
+    use std::io::Read;
+    let mut reader = BufReader::new(stream.try_clone().ok()?);
+    loop {
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            if reader.read_line(&mut line).ok()? == 0 {
+                return None;
+            }
+            if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().ok()?;
+            }
+            if line.trim().is_empty() {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).ok()?;
+        let request: Value = serde_json::from_slice(&body).ok()?;
+        let texts = match &request["input"] {
+            Value::Array(texts) => texts.clone(),
+            one => vec![one.clone()],
+        };
+        let data: Vec<Value> = texts
+            .iter()
+            .enumerate()
+            .map(|(index, text)| {
+                let length = text.as_str().unwrap_or_default().len() as f32;
+                let vector: Vec<f32> = (0..8).map(|place| 1.0 + (length + place as f32).sin()).collect();
+                json!({"object": "embedding", "index": index, "embedding": vector})
+            })
+            .collect();
+        let text = json!({"object": "list", "data": data, "model": "fake"}).to_string();
+        write!(
+            stream,
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{text}",
+            text.len()
+        )
+        .ok()?;
+    }
+}
+
+#[test]
+fn what_goes_wrong_is_said_in_words_with_a_way_out() {
+    let mut place = Place::new("wrong");
+
+    let none = place.error(&["recall", "x"], 1);
+    assert!(none.contains("skymem serve"), "{none}");
+    assert_eq!(place.run(&["recall"]).status.code(), Some(2));
+    assert_eq!(place.run(&["nonsense"]).status.code(), Some(2));
+    let empty = place.file("empty.jsonl", "");
+    assert!(place.error(&["import", "--dry-run", empty.to_str().unwrap()], 1).contains("it is empty"));
+    let csv = place.file("chat.csv", "role,content\n");
+    assert!(place.error(&["import", "--dry-run", csv.to_str().unwrap()], 1).contains("neither JSONL"));
+    assert!(place.error(&["import", "--dry-run", "gone.jsonl"], 1).contains("cannot open gone.jsonl"));
+
+    let server = place.serve();
+    let second = place.error(&["serve"], 1);
+    assert!(second.contains("is taken") && second.contains("server.listen"), "{second}");
+    server.stop();
+
+    place.settings = vec![("SKYMEM_SERVER__PORT".into(), "1".into())];
+    assert!(place.error(&["config", "show"], 1).contains("SKYMEM_SERVER__PORT names no setting"));
+    let doctor = place.run(&["doctor"]);
+    assert_eq!(doctor.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&doctor.stdout).contains("FAIL  configuration"), "{}", shown(&doctor));
+
+    let check = |settings: &[(&str, &str)], of: &str, expected: &str| {
+        let mut command = place.command(&["doctor", "--json"]);
+        command.env_remove("SKYMEM_SERVER__PORT").envs(settings.iter().copied());
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{}", shown(&output));
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let checks = report["checks"].as_array().unwrap();
+        let found = checks.iter().any(|check| {
+            check["of"] == of && check["state"] == "fail" && check["found"].as_str().unwrap().contains(expected)
+        });
+        assert!(found, "{report:#}");
+    };
+    check(&[("SKYMEM_DATABASE__URL", "postgres://u:p@127.0.0.1:1/x")], "database", "cannot be reached");
+    check(&[("SKYMEM_DATABASE__URL", "nonsense")], "database", "write it like");
+    check(&[("SKYMEM_DATABASE__URL", &place.url().replace(&place.database, "no_such"))], "database", "has no database");
+    check(&[("SKYMEM_EMBEDDER__KIND", "local"), ("SKYMEM_EMBEDDER__FOLDER", "/nowhere")], "embedder", "nowhere");
+    check(&[("SKYMEM_DATA__DIR", "/proc/skymem")], "data folder", "cannot write");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    check(&[("SKYMEM_SERVER__LISTEN", &taken.local_addr().unwrap().to_string())], "server", "");
+}
+
+#[test]
+fn a_reader_that_stops_reading_is_no_error() {
+    let place = Place::new("pipe");
+    let mut child = place.command(&["config", "explain"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+
+    let output = child.wait_with_output().unwrap();
+
+    assert!(output.status.success(), "{}", shown(&output));
+    assert!(output.stderr.is_empty(), "{}", shown(&output));
+}
