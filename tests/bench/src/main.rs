@@ -1,2 +1,71 @@
-//! P
-fn main() {}
+//! The benchmarks: they start the real program, go through its real doors, and stand beside a baseline in the same run.
+
+mod ingest;
+mod invent;
+mod latency;
+mod locomo;
+mod retrieval;
+mod server;
+mod times;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+
+/// Measures skymem. Figures belong into tests/bench/README.md, with machine and command.
+#[derive(Parser)]
+#[command(name = "skymem-bench")]
+struct Cli {
+    /// The program to measure
+    #[arg(long, global = true, default_value = "target/release/skymem")]
+    program: PathBuf,
+    #[command(subcommand)]
+    bench: Bench,
+}
+
+#[derive(Subcommand)]
+enum Bench {
+    /// How much of the evidence is found: imports LoCoMo files through the CLI, asks their questions through /v1/recall
+    Retrieval {
+        /// Files in LoCoMo's format
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        /// Write every question with what was found and what was missed to this file, a JSON object a line
+        #[arg(long)]
+        details: Option<PathBuf>,
+    },
+    /// How long recall and context take, beside the bare embedding and the bare exact search
+    Latency {
+        /// Exchanges in the memory of the one user
+        #[arg(long, value_delimiter = ',', default_values_t = [1_000, 10_000, 100_000])]
+        exchanges: Vec<usize>,
+        /// Questions asked at each size
+        #[arg(long, default_value_t = 200)]
+        questions: usize,
+    },
+    /// How fast a bulk import is learned, and how long a turn waits to be accepted meanwhile
+    Ingest {
+        /// Exchanges to import
+        #[arg(long, default_value_t = 1_000)]
+        exchanges: usize,
+        /// Single turns recorded while the import runs
+        #[arg(long, default_value_t = 300)]
+        turns: usize,
+    },
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    // A provider that is there already is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let Cli { program, bench } = Cli::parse();
+    let program = program
+        .canonicalize()
+        .with_context(|| format!("no program at {}: build it with `cargo build --release`", program.display()))?;
+    match bench {
+        Bench::Retrieval { files, details } => retrieval::run(&program, &files, details.as_deref()).await,
+        Bench::Latency { exchanges, questions } => latency::run(&program, &exchanges, questions).await,
+        Bench::Ingest { exchanges, turns } => ingest::run(&program, exchanges, turns).await,
+    }
+}

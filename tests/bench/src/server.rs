@@ -1,0 +1,120 @@
+//! The program under measurement, in a data folder of its own, with the settings a new user gets.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use reqwest::Method;
+use serde::Deserialize;
+use serde_json::Value;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::PgPool;
+use tokio::process::{Child, Command};
+
+/// A running server and the way in.
+pub(crate) struct Server {
+    program: PathBuf,
+    data: PathBuf,
+    child: Child,
+    door: Door,
+    client: reqwest::Client,
+}
+
+/// What the server leaves in its data folder for commands on its own machine.
+#[derive(Deserialize)]
+struct Door {
+    url: String,
+    key: String,
+}
+
+impl Server {
+    /// Starts it on `data` and waits until it is ready.
+    pub(crate) async fn start(program: &Path, data: &Path) -> Result<Self> {
+        let _ = std::fs::remove_file(data.join("local-door.json"));
+        let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let child = Command::new(program)
+            .arg("serve")
+            .env("SKYMEM_DATA__DIR", data)
+            .env("SKYMEM_SERVER__LISTEN", format!("127.0.0.1:{port}"))
+            .stdout(Stdio::null())
+            .stderr(std::fs::File::create(data.with_extension("log"))?)
+            .kill_on_drop(true)
+            .spawn()
+            .with_context(|| format!("cannot start {}", program.display()))?;
+        let client = reqwest::Client::builder().timeout(Duration::from_secs(120)).build()?;
+        for _ in 0..600 {
+            if let Ok(door) = std::fs::read(data.join("local-door.json")) {
+                let door: Door = serde_json::from_slice(&door)?;
+                let ready = client.get(format!("{}/health/ready", door.url)).send().await;
+                if ready.is_ok_and(|answer| answer.status().is_success()) {
+                    return Ok(Self { program: program.to_owned(), data: data.to_owned(), child, door, client });
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        bail!("the server was not ready within a minute; see {}", data.with_extension("log").display())
+    }
+
+    /// Tells it to stop and waits until it has.
+    pub(crate) async fn stop(mut self) -> Result<()> {
+        if let Some(pid) = self.child.id() {
+            let killed = Command::new("kill").args(["-TERM", &pid.to_string()]).status().await?;
+            ensure!(killed.success(), "cannot stop the server");
+        }
+        self.child.wait().await?;
+        Ok(())
+    }
+
+    /// Sends a request as `user` and returns the answer's JSON.
+    pub(crate) async fn call(&self, method: Method, path: &str, user: &str, body: Option<&Value>) -> Result<Value> {
+        let mut request = self
+            .client
+            .request(method, format!("{}{path}", self.door.url))
+            .bearer_auth(&self.door.key)
+            .header("X-Memory-User", user);
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        let answer = request.send().await?;
+        let status = answer.status();
+        let text = answer.text().await?;
+        ensure!(status.is_success(), "{path}: {status}: {text}");
+        Ok(serde_json::from_str(&text)?)
+    }
+
+    /// Runs a command of the program against this server and waits for it.
+    pub(crate) async fn command(&self, args: &[&str]) -> Result<()> {
+        let done = Command::new(&self.program)
+            .args(args)
+            .env("SKYMEM_DATA__DIR", &self.data)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .status()
+            .await?;
+        ensure!(done.success(), "skymem {} failed", args.join(" "));
+        Ok(())
+    }
+
+    /// Its private Postgres, for what is to be compared with it.
+    pub(crate) async fn database(&self) -> Result<PgPool> {
+        database(&self.data).await
+    }
+}
+
+/// Lets the account that the database runs under get to its folder.
+pub(crate) fn make_passable(folder: &Path) -> Result<()> {
+    Ok(std::fs::set_permissions(folder, Permissions::from_mode(0o755))?)
+}
+
+/// The private Postgres of a data folder, while it runs.
+async fn database(data: &Path) -> Result<PgPool> {
+    let options = PgConnectOptions::new_without_pgpass()
+        .socket(data.join("postgres/run"))
+        .port(5432)
+        .username("skymem")
+        .database("skymem");
+    Ok(PgPoolOptions::new().max_connections(4).connect_with(options).await?)
+}
