@@ -115,7 +115,8 @@ mod tests {
     async fn a_text_is_embedded_once_for_each_purpose_and_answers_stay_in_order() {
         let counting = Arc::new(Counting::default());
         let cached = Cached::new(counting.clone(), NonZeroUsize::new(3).unwrap());
-        let plain = |texts: &'static [&'static str]| async move { Offline::new().embed(texts, Purpose::Query).await.unwrap() };
+        let plain =
+            |texts: &'static [&'static str]| async move { Offline::new().embed(texts, Purpose::Query).await.unwrap() };
 
         let first = cached.embed(&["a", "b", "a"], Purpose::Query).await.unwrap();
         assert_eq!(first, plain(&["a", "b", "a"]).await);

@@ -7,6 +7,9 @@ mod length;
 mod local;
 mod missing;
 mod offline;
+mod ollama;
+mod openai;
+mod remote;
 mod settings;
 
 use std::num::NonZeroUsize;
@@ -17,6 +20,9 @@ use skymem_core::{Embedder, ModelError};
 use cache::Cached;
 use local::{Local, LocalModel};
 use missing::Missing;
+use ollama::Ollama;
+use openai::OpenAi;
+use remote::Remote;
 
 pub use offline::Offline;
 pub use settings::{EmbedderKind, EmbedderSettings, Secret};
@@ -35,7 +41,8 @@ const MOST_CACHE_ENTRIES: usize = 1_000_000;
 pub async fn open(settings: &EmbedderSettings) -> Result<Arc<dyn Embedder>, ModelError> {
     let embedder: Arc<dyn Embedder> = match settings.kind {
         EmbedderKind::Local => open_local(settings).await?,
-        EmbedderKind::OpenAi | EmbedderKind::Ollama => Arc::new(Offline::new()),
+        EmbedderKind::OpenAi => Arc::new(Remote::open(settings, Box::new(OpenAi)).await?),
+        EmbedderKind::Ollama => Arc::new(Remote::open(settings, Box::new(Ollama)).await?),
         EmbedderKind::Offline => Arc::new(Offline::new()),
     };
     Ok(match NonZeroUsize::new(settings.cache_entries.min(MOST_CACHE_ENTRIES)) {

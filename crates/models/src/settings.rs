@@ -84,8 +84,9 @@ impl EmbedderSettings {
             (None, None) => Ok(None),
             (None, Some(file)) => {
                 let shown = file.display();
-                let text = std::fs::read_to_string(file)
-                    .map_err(|error| ModelError::Refused(format!("cannot read the embedder's key_file {shown}: {error}")))?;
+                let text = std::fs::read_to_string(file).map_err(|error| {
+                    ModelError::Refused(format!("cannot read the embedder's key_file {shown}: {error}"))
+                })?;
                 match text.trim() {
                     "" => Err(ModelError::Refused(format!("the embedder's key_file {shown} is empty"))),
                     key => Ok(Some(Secret(key.to_owned()))),

@@ -71,7 +71,8 @@ async fn texts_embedded_together_have_the_vectors_they_have_alone() {
 
     let together = embedder.embed(&texts, Purpose::Passage).await.unwrap();
 
-    let apart = open(&EmbedderSettings { folder: models(), threads: 1, cache_entries: 0, ..Default::default() }).await.unwrap();
+    let apart =
+        open(&EmbedderSettings { folder: models(), threads: 1, cache_entries: 0, ..Default::default() }).await.unwrap();
     for (text, vector) in texts.iter().zip(together) {
         let alone = apart.embed(&[text], Purpose::Passage).await.unwrap().remove(0);
         assert!(alone.cosine(&vector) > 0.9999, "{text:?}");
@@ -94,12 +95,19 @@ async fn a_text_of_just_the_longest_length_is_read_and_a_longer_one_is_refused()
 #[tokio::test]
 async fn a_question_finds_its_answer_in_another_language() {
     let embedder = e5().await;
-    let answers = ["Mein Zahnarzttermin ist am Donnerstag um drei.", "我们用 PostgreSQL 存储对话。", "The cat sleeps on the sofa."];
+    let answers = [
+        "Mein Zahnarzttermin ist am Donnerstag um drei.",
+        "我们用 PostgreSQL 存储对话。",
+        "The cat sleeps on the sofa.",
+    ];
     let answers = embedder.embed(&answers, Purpose::Passage).await.unwrap();
 
-    for (question, expected) in [("When do I see the dentist?", 0), ("Welche Datenbank nutzen wir?", 1), ("猫在哪里睡觉？", 2)] {
+    for (question, expected) in
+        [("When do I see the dentist?", 0), ("Welche Datenbank nutzen wir?", 1), ("猫在哪里睡觉？", 2)]
+    {
         let question_vector = embedder.embed(&[question], Purpose::Query).await.unwrap().remove(0);
-        let best = (0..3).max_by(|&a, &b| question_vector.cosine(&answers[a]).total_cmp(&question_vector.cosine(&answers[b])));
+        let best =
+            (0..3).max_by(|&a, &b| question_vector.cosine(&answers[a]).total_cmp(&question_vector.cosine(&answers[b])));
         assert_eq!(best, Some(expected), "{question}");
     }
 }
@@ -108,7 +116,8 @@ async fn a_question_finds_its_answer_in_another_language() {
 async fn odd_texts_have_vectors_too() {
     let embedder = e5().await;
 
-    for text in ["", " ", "\u{0}", "</s><s><mask>", "\u{FEFF}\u{200B}", "👩‍👩‍👧🇩🇪", "𒀀𒀁𒀂", "e\u{301}\u{301}\u{301}"] {
+    for text in ["", " ", "\u{0}", "</s><s><mask>", "\u{FEFF}\u{200B}", "👩‍👩‍👧🇩🇪", "𒀀𒀁𒀂", "e\u{301}\u{301}\u{301}"]
+    {
         let vector = embedder.embed(&[text], Purpose::Query).await.unwrap().remove(0);
         assert_eq!(vector.0.len(), 384, "{text:?}");
     }
@@ -132,7 +141,8 @@ async fn a_damaged_file_is_told_from_a_missing_one() {
     let folder = std::env::temp_dir().join(format!("skymem-damaged-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let whole = std::fs::read(models().join("e5-small-q4.bin")).expect("run `make setup` first");
-    let cases: [&[u8]; 6] = [b"", b"not a model", &whole[..40], &whole[..5_000_000], &whole[..whole.len() - 1], &[0xFF; 4096]];
+    let cases: [&[u8]; 6] =
+        [b"", b"not a model", &whole[..40], &whole[..5_000_000], &whole[..whole.len() - 1], &[0xFF; 4096]];
     for bytes in cases {
         std::fs::write(folder.join("e5-small-q4.bin"), bytes).unwrap();
         let embedder = open(&EmbedderSettings { folder: folder.clone(), ..Default::default() }).await.unwrap();

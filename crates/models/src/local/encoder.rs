@@ -79,7 +79,8 @@ impl Encoder {
     pub(crate) fn load(tensors: &dyn Tensors) -> Result<Self, String> {
         let sizes = tensors.sizes();
         let Sizes { width, heads, inner_width, positions, epsilon, .. } = sizes;
-        if width == 0 || inner_width == 0 || heads == 0 || width % heads != 0 || width > 1 << 16 || positions > 1 << 20 {
+        if width == 0 || inner_width == 0 || heads == 0 || width % heads != 0 || width > 1 << 16 || positions > 1 << 20
+        {
             return Err("its sizes make no sense".into());
         }
         let norm = |part: &str| {

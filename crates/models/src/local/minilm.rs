@@ -14,15 +14,8 @@ pub(crate) struct MiniLm {
 
 impl MiniLm {
     /// What the model is; its file does not say all of it.
-    const SIZES: Sizes = Sizes {
-        width: 384,
-        layers: 6,
-        heads: 12,
-        inner_width: 1536,
-        words: 30_522,
-        positions: 512,
-        epsilon: 1e-12,
-    };
+    const SIZES: Sizes =
+        Sizes { width: 384, layers: 6, heads: 12, inner_width: 1536, words: 30_522, positions: 512, epsilon: 1e-12 };
     /// The longest text it was trained to read, signs included. It has positions for more, and reads more badly.
     pub(crate) const LONGEST: usize = 256;
 

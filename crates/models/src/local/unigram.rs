@@ -23,11 +23,7 @@ impl Unigram {
     ///
     /// `replacements` are made character by character before anything else. A piece that scores exactly zero is one of the
     /// model's signs, such as `</s>`: no text contains it, whatever it says.
-    pub(crate) fn new(
-        pieces: &[(&str, f32)],
-        replacements: HashMap<char, Box<str>>,
-        unknown: u32,
-    ) -> Self {
+    pub(crate) fn new(pieces: &[(&str, f32)], replacements: HashMap<char, Box<str>>, unknown: u32) -> Self {
         let lowest = pieces.iter().map(|&(_, score)| score).fold(0.0, f32::min);
         let mut sorted: Vec<(&[u8], u32)> = (0_u32..)
             .zip(pieces)
@@ -137,7 +133,7 @@ impl Trie {
     fn new(sorted: &[(&[u8], u32)]) -> Self {
         let mut trie = Self { bytes: vec![0], first_child: Vec::new(), piece: vec![NO_PIECE] };
         // Level by level, so that the children of a node come to stand together.
-        let mut level = Vec::from_iter([0..sorted.len()]);
+        let mut level: Vec<_> = std::iter::once(0..sorted.len()).collect();
         let mut depth = 0;
         while !level.is_empty() {
             let mut below = Vec::new();
