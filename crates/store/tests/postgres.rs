@@ -135,7 +135,10 @@ async fn a_database_that_outlived_its_server_is_adopted_minded_and_stopped() {
     if geteuid().is_root() {
         orphan.uid(owner.uid()).gid(owner.gid());
     }
-    orphan.arg("-D").arg(place.data()).arg("-k").arg(place.folder.join("run")).args(["-c", "listen_addresses="]);
+    let run = place.folder.join("run");
+    std::fs::create_dir(&run).unwrap();
+    place.own(&run);
+    orphan.arg("-D").arg(place.data()).arg("-k").arg(run).args(["-c", "listen_addresses="]);
     let mut orphan = orphan.stderr(Stdio::null()).spawn().unwrap();
     while !std::fs::read_to_string(place.data().join("postmaster.pid")).is_ok_and(|file| file.contains("ready")) {
         assert!(orphan.try_wait().unwrap().is_none(), "the orphan has ended");
@@ -163,6 +166,8 @@ async fn a_pid_file_whose_number_belongs_to_a_stranger_now_does_not_keep_it_from
     let data = place.data();
     let left = format!("{stranger}\n{}\n1700000000\n5432\n{}\n\n  1 2\nready   \n", data.display(), run.display());
     place.leave(&data.join("postmaster.pid"), &left);
+    std::fs::create_dir(&run).unwrap();
+    place.own(&run);
     place.leave(&run.join(".s.PGSQL.5432.lock"), &left);
 
     let postgres = place.start().await;
@@ -194,7 +199,9 @@ async fn a_path_too_long_for_a_socket_is_no_obstacle() {
     let postgres = PrivatePostgres::start(PostgresSettings { folder: long, ..place.settings() }).await.unwrap();
 
     connect(&postgres).await;
+    let socket = postgres.connect_options().get_socket().unwrap().clone();
     postgres.stop().await.unwrap();
+    assert!(!socket.exists(), "{} is left behind", socket.display());
 }
 
 #[tokio::test]
@@ -354,6 +361,10 @@ impl Place {
     /// Leaves a file behind as a Postgres that has died would: as the owner of the data.
     fn leave(&self, path: &Path, text: &str) {
         std::fs::write(path, text).unwrap();
+        self.own(path);
+    }
+
+    fn own(&self, path: &Path) {
         let owner = std::fs::metadata(self.data()).unwrap();
         std::os::unix::fs::chown(path, Some(owner.uid()), Some(owner.gid())).unwrap();
     }

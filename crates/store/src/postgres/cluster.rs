@@ -120,6 +120,13 @@ impl Cluster {
         }
     }
 
+    /// Removes the emptied folder of the socket, which may lie outside. It is made anew at each start.
+    pub(super) fn tidy(&self) {
+        if let Err(error) = std::fs::remove_dir(&self.socket_folder) {
+            tracing::debug!(%error, "The folder of the socket stays");
+        }
+    }
+
     /// Waits until what a former life left behind has come to rest: a Postgres that is ready, or none at all.
     fn settle(&self) -> Result<Option<PidFile>, PostgresError> {
         let patience = Instant::now();

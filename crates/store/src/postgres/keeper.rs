@@ -159,6 +159,7 @@ impl Watch {
             let asked = Instant::now();
             while asked.elapsed() < patience {
                 if !self.cluster.is_alive(&mut running) {
+                    self.cluster.tidy();
                     return Ok(());
                 }
                 std::thread::sleep(GLANCE);
