@@ -18,8 +18,11 @@ run: setup  ## builds the server and starts it
 test: setup lint  ## checks and tests everything, on a throw-away database
 	scripts/with-postgres scripts/test
 
-bench: setup  ## measures speed and recall
-	scripts/with-postgres cargo run --release --locked --package skymem-bench
+bench: setup  ## measures speed, and recall on the conversations in LOCOMO=file
+	cargo build --release --locked --package skymem --package skymem-bench
+	$(if $(LOCOMO),target/release/skymem-bench retrieval $(LOCOMO),@echo 'recall is not measured: name conversations with make bench LOCOMO=file')
+	target/release/skymem-bench latency
+	target/release/skymem-bench ingest
 
 lint:  ## checks the format and the lints
 	cargo fmt --all --check
