@@ -143,3 +143,77 @@ async fn tell_again(layer: Arc<dyn Layer>, user: UserId, exchanges: Vec<Exchange
     }
     tracing::error!(layer = %layer.name(), "A layer could not forget; reset it to have it learn everything again");
 }
+
+#[cfg(test)]
+mod tests {
+    use skymem_core::Priority;
+    use sqlx::PgPool;
+
+    use super::*;
+    use crate::testing::{ScriptedLayer, TestMemory};
+    use crate::{RememberRequest, TurnFate};
+
+    async fn start(db: PgPool) -> (TestMemory, Arc<ScriptedLayer>) {
+        let layer = Arc::new(ScriptedLayer::new("episodes", Priority::Ranked, &[]));
+        (TestMemory::start(db, vec![Arc::clone(&layer)]).await, layer)
+    }
+
+    fn note(test: &TestMemory, text: &str) -> RememberRequest {
+        let text = text.into();
+        let user = test.user;
+        RememberRequest { user, text, collection: None, session: None, source: None, occurred_at: None, pinned: true }
+    }
+
+    #[sqlx::test(migrations = false)]
+    async fn what_is_forgotten_can_be_looked_at_restored_and_purged(db: PgPool) {
+        let (test, layer) = start(db).await;
+        test.says("a", "one", "yes").await;
+        test.says("b", "two", "yes").await;
+        let session = Target::Session("a".parse().unwrap());
+        let would = test.memory.would_forget(test.user, &session).await.unwrap();
+
+        let forgotten = test.memory.forget(test.user, &session).await.unwrap();
+        let again = test.memory.forget(test.user, &session).await.unwrap();
+        let trash = test.memory.trash(test.user, &PageRequest::default()).await.unwrap();
+        let restored = test.memory.restore(test.user, &forgotten.exchanges).await.unwrap();
+        let kept = test.memory.purge(test.user, Some(&forgotten.exchanges)).await.unwrap();
+        test.memory.forget(test.user, &session).await.unwrap();
+        let purged = test.memory.purge(test.user, None).await.unwrap();
+
+        assert_eq!((forgotten.exchanges.len(), &would), (1, &forgotten));
+        assert_eq!((again, trash.items.len()), (Changed::default(), 1));
+        assert_eq!((&restored, kept, &purged), (&forgotten, Changed::default(), &forgotten));
+        assert!(layer.forgotten.lock().unwrap().contains(&forgotten.exchanges[0]));
+    }
+
+    #[sqlx::test(migrations = false)]
+    async fn upkeep_empties_the_trash_of_what_is_too_old(db: PgPool) {
+        let (test, _) = start(db).await;
+        test.says("a", "one", "yes").await;
+        test.memory.forget(test.user, &Target::Session("a".parse().unwrap())).await.unwrap();
+        let in_trash = async || test.memory.trash(test.user, &PageRequest::default()).await.unwrap().items.len();
+
+        test.clock.pass(TimeDelta::days(29));
+        test.memory.upkeep().await.unwrap();
+        let before = in_trash().await;
+        test.clock.pass(TimeDelta::days(2));
+        test.memory.upkeep().await.unwrap();
+
+        assert_eq!((before, in_trash().await), (1, 0));
+    }
+
+    #[sqlx::test(migrations = false)]
+    async fn a_note_is_kept_once_and_comes_back_when_it_is_told_again(db: PgPool) {
+        let (test, _) = start(db).await;
+        let fate = test.memory.remember(note(&test, "my dog is Rex")).await.unwrap();
+        let TurnFate::Stored { exchange, .. } = fate else { panic!("{fate:?}") };
+        assert!(matches!(test.memory.remember(note(&test, "my dog is Rex")).await.unwrap(), TurnFate::Known { .. }));
+        test.memory.forget(test.user, &Target::Exchanges(vec![exchange])).await.unwrap();
+
+        test.memory.remember(note(&test, "my dog is Rex")).await.unwrap();
+
+        let view = test.memory.exchange(test.user, exchange).await.unwrap().unwrap();
+        assert_eq!((view.forgotten_at, view.exchange.pinned), (None, true));
+        assert!(matches!(test.memory.remember(note(&test, " ")).await, Err(EngineError::Refused(_))));
+    }
+}

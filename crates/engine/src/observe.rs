@@ -233,7 +233,102 @@ fn seconds(seconds: u64) -> TimeDelta {
 
 #[cfg(test)]
 mod tests {
+    use skymem_core::Priority;
+    use sqlx::PgPool;
+
     use super::*;
+    use crate::testing::{ScriptedLayer, TestMemory};
+
+    async fn start(db: PgPool) -> (TestMemory, Arc<ScriptedLayer>) {
+        let layer = Arc::new(ScriptedLayer::new("episodes", Priority::Ranked, &[]));
+        (TestMemory::start(db, vec![Arc::clone(&layer)]).await, layer)
+    }
+
+    #[sqlx::test(migrations = false)]
+    async fn a_layer_learns_every_exchange_once_and_again_when_it_grows(db: PgPool) {
+        let (test, layer) = start(db).await;
+        for number in 0..150 {
+            test.says("a", &format!("question {number}"), "answer").await;
+        }
+        test.memory.catch_up().await.unwrap();
+        assert_eq!(layer.knows(), 150);
+        assert!(layer.learned.lock().unwrap().values().all(|times| *times == 1));
+
+        test.records("a", vec![crate::testing::turn(skymem_core::Role::Assistant, "one more thing")]).await;
+        test.memory.catch_up().await.unwrap();
+
+        let times: usize = layer.learned.lock().unwrap().values().sum();
+        assert_eq!((layer.knows(), times), (150, 151));
+    }
+
+    #[sqlx::test(migrations = false)]
+    async fn an_exchange_that_cannot_be_learned_is_parked_and_the_rest_goes_on(db: PgPool) {
+        let (test, layer) = start(db).await;
+        for text in ["one", "poison", "two", "bomb", "three"] {
+            test.says("a", text, "yes").await;
+        }
+
+        for _ in 0..12 {
+            test.memory.catch_up().await.unwrap();
+            test.clock.pass(TimeDelta::seconds(300));
+        }
+
+        let view = test.memory.layers(test.user).await.unwrap().remove(0);
+        let reasons: Vec<&str> = view.parked.iter().map(|parked| parked.reason.as_str()).collect();
+        assert_eq!((layer.knows(), view.behind), (3, 0));
+        assert_eq!(reasons, ["refused: poison", "the layer panicked"]);
+        assert!(view.parked.iter().all(|parked| parked.attempts == 5));
+    }
+
+    #[sqlx::test(migrations = false)]
+    async fn what_is_parked_is_learned_when_it_is_given_again_and_can_be(db: PgPool) {
+        let (test, layer) = start(db).await;
+        test.says("a", "poison", "yes").await;
+        for _ in 0..6 {
+            test.memory.catch_up().await.unwrap();
+            test.clock.pass(TimeDelta::seconds(300));
+        }
+        assert_eq!(test.memory.retry_parked(test.user, "episodes").await.unwrap(), 1);
+
+        layer.heals();
+        test.memory.catch_up().await.unwrap();
+
+        assert_eq!(layer.knows(), 1);
+        assert!(test.memory.layers(test.user).await.unwrap().remove(0).parked.is_empty());
+    }
+
+    #[sqlx::test(migrations = false)]
+    async fn an_outage_parks_nothing_however_long_it_lasts(db: PgPool) {
+        let (test, layer) = start(db).await;
+        test.says("a", "away", "yes").await;
+        test.says("a", "one", "yes").await;
+
+        for _ in 0..20 {
+            test.memory.catch_up().await.unwrap();
+            test.clock.pass(TimeDelta::seconds(300));
+        }
+        let view = test.memory.layers(test.user).await.unwrap().remove(0);
+        assert_eq!((view.parked.len(), view.behind, layer.knows()), (0, 2, 0));
+
+        layer.heals();
+        test.memory.catch_up().await.unwrap();
+        assert_eq!(layer.knows(), 2);
+    }
+
+    #[sqlx::test(migrations = false)]
+    async fn the_background_learns_what_is_recorded_and_stops_when_told(db: PgPool) {
+        let (test, layer) = start(db).await;
+        let background = test.memory.start();
+        test.says("a", "hello", "yes").await;
+
+        let learned = async {
+            while layer.knows() < 1 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), learned).await.unwrap();
+        background.stop().await;
+    }
 
     #[test]
     fn each_failure_doubles_the_pause_up_to_the_longest() {

@@ -1,14 +1,21 @@
-//! Layers and an embedder that do what a test says.
+//! A memory for one test: layers and an embedder that do what the test says, a clock that stands still.
 
-use std::sync::{LazyLock, Mutex};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use skymem_core::{
-    Citation, Embedder, EmbedderId, Embedding, Exchange, Layer, LayerError, LayerName, LayerStats, ModelError,
-    Priority, Provenance, Purpose, Query, Recall, RecallId, Score, UserId, estimate_tokens,
+    Citation, Embedder, EmbedderId, Embedding, Exchange, ExchangeId, Layer, LayerError, LayerName, LayerStats,
+    ModelError, Priority, Provenance, Purpose, Query, Recall, RecallId, Role, Score, SessionId, UserId,
+    estimate_tokens,
 };
+use skymem_store::migrate;
+use sqlx::PgPool;
+
+use crate::{Content, EngineSettings, ManualClock, Memory, NewTurn, Parts, RecordRequest, Recorded};
 
 /// Somebody.
 pub(crate) fn user() -> UserId {
@@ -18,6 +25,49 @@ pub(crate) fn user() -> UserId {
 /// A moment.
 pub(crate) fn moment() -> DateTime<Utc> {
     DateTime::from_timestamp(1_770_000_000, 0).unwrap()
+}
+
+/// A memory in an empty database, with a user.
+pub(crate) struct TestMemory {
+    pub(crate) memory: Memory,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) user: UserId,
+}
+
+impl TestMemory {
+    pub(crate) async fn start(db: PgPool, layers: Vec<Arc<ScriptedLayer>>) -> Self {
+        Self::start_with(db, layers, EngineSettings::default()).await
+    }
+
+    pub(crate) async fn start_with(db: PgPool, layers: Vec<Arc<ScriptedLayer>>, settings: EngineSettings) -> Self {
+        migrate(&db).await.unwrap();
+        let clock = Arc::new(ManualClock::at(moment()));
+        let layers = layers.into_iter().map(|layer| layer as Arc<dyn Layer>).collect();
+        let parts =
+            Parts { db, embedder: Arc::new(ScriptedEmbedder::default()), layers, clock: clock.clone(), settings };
+        let memory = Memory::new(parts);
+        let user = memory.ensure_user(&"anna".parse().unwrap()).await.unwrap().id;
+        Self { memory, clock, user }
+    }
+
+    /// The user says something in a session, and is answered.
+    pub(crate) async fn says(&self, session: &str, text: &str, answer: &str) -> Recorded {
+        self.records(session, vec![turn(Role::User, text), turn(Role::Assistant, answer)]).await
+    }
+
+    pub(crate) async fn records(&self, session: &str, turns: Vec<NewTurn>) -> Recorded {
+        let session = session.parse().unwrap();
+        let request = RecordRequest { user: self.user, session, turns, collection: None, source: None, memory: None };
+        self.memory.record(request).await.unwrap()
+    }
+}
+
+pub(crate) fn turn(role: Role, text: &str) -> NewTurn {
+    NewTurn { role, speaker: None, content: Content::Text(text.into()), occurred_at: None, client_id: None }
+}
+
+pub(crate) fn session(id: &str) -> Option<SessionId> {
+    Some(id.parse().unwrap())
 }
 
 /// What a layer does when it is asked.
@@ -38,6 +88,10 @@ pub(crate) struct ScriptedLayer {
     pub(crate) habit: Habit,
     pub(crate) asked: Mutex<Vec<Query>>,
     pub(crate) used: Mutex<Vec<RecallId>>,
+    /// How often each exchange was learned.
+    pub(crate) learned: Mutex<HashMap<ExchangeId, usize>>,
+    pub(crate) forgotten: Mutex<Vec<ExchangeId>>,
+    healed: AtomicBool,
 }
 
 impl ScriptedLayer {
@@ -49,11 +103,28 @@ impl ScriptedLayer {
             habit: Habit::Answers,
             asked: Mutex::default(),
             used: Mutex::default(),
+            learned: Mutex::default(),
+            forgotten: Mutex::default(),
+            healed: AtomicBool::new(false),
         }
     }
 
     pub(crate) fn that(self, habit: Habit) -> Self {
         Self { habit, ..self }
+    }
+
+    /// From now on it learns everything.
+    pub(crate) fn heals(&self) {
+        self.healed.store(true, Ordering::Relaxed);
+    }
+
+    fn learned(&self, exchange: &Exchange) {
+        *self.learned.lock().unwrap().entry(exchange.id).or_default() += 1;
+    }
+
+    /// How many exchanges it has learned.
+    pub(crate) fn knows(&self) -> usize {
+        self.learned.lock().unwrap().len()
     }
 }
 
@@ -67,7 +138,25 @@ impl Layer for ScriptedLayer {
         self.priority
     }
 
-    async fn observe(&self, _: &[Exchange]) -> Result<(), LayerError> {
+    /// Refuses what says "poison", breaks down at "bomb", and is away while "away" is said.
+    async fn observe(&self, exchanges: &[Exchange]) -> Result<(), LayerError> {
+        for exchange in exchanges {
+            match exchange.turns.first().map_or("", |turn| turn.text.as_str()) {
+                _ if self.healed.load(Ordering::Relaxed) => self.learned(exchange),
+                "poison" => return Err(LayerError::Model(ModelError::Refused("poison".into()))),
+                "bomb" => panic!("bomb"),
+                "away" => {
+                    let reason = "away".into();
+                    return Err(LayerError::Model(ModelError::Unreachable { model: "scripted".into(), reason }));
+                }
+                _ => self.learned(exchange),
+            }
+        }
+        Ok(())
+    }
+
+    async fn forget(&self, _: UserId, exchanges: &[ExchangeId]) -> Result<(), LayerError> {
+        self.forgotten.lock().unwrap().extend_from_slice(exchanges);
         Ok(())
     }
 
@@ -105,7 +194,7 @@ impl Layer for ScriptedLayer {
 #[derive(Debug, Default)]
 pub(crate) struct ScriptedEmbedder {
     pub(crate) delay: Duration,
-    asked: Mutex<Vec<String>>,
+    pub(crate) asked: Mutex<Vec<String>>,
 }
 
 impl ScriptedEmbedder {

@@ -1,74 +1,90 @@
 //! A request becomes a question to memory: made safe, embedded and timed, once, for all layers.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
-use skymem_core::{Embedder, Embedding, ExchangeId, Gap, GapReason, Purpose, Query};
+use skymem_core::{Embedder, Embedding, Gap, GapReason, Purpose, Query};
+use skymem_store::MemoryMode;
 use tokio::time::timeout;
 
-use super::RecallRequest;
 use super::sanitise::sanitise;
 use super::time_words::time_range;
-use crate::error::EngineError;
+use super::window::{self, Window};
+use super::{Notes, RecallRequest};
+use crate::memory::Memory;
 
-/// At most this many recalls of one layer.
-pub(crate) const MOST_RECALLS: usize = 100;
-/// At most this many exchanges before and after a recall.
-const MOST_NEIGHBOURS: usize = 5;
-
-/// Refuses what is no question.
-pub(crate) fn check(request: &RecallRequest) -> Result<(), EngineError> {
-    let time = request.filter.time;
-    let rules = [
-        (!request.text.trim().is_empty(), "the question is empty".to_owned()),
-        (
-            request.limit.is_none_or(|limit| (1..=MOST_RECALLS).contains(&limit)),
-            format!("limit is from 1 to {MOST_RECALLS}"),
-        ),
-        (request.neighbours <= MOST_NEIGHBOURS, format!("neighbours is from 0 to {MOST_NEIGHBOURS}")),
-        ((0.0..=1.0).contains(&request.least_score), "the least score is from 0 to 1".to_owned()),
-        (time.is_none_or(|time| time.from < time.until), "the time to look in ends before it begins".to_owned()),
-    ];
-    match rules.into_iter().find(|(holds, _)| !holds) {
-        Some((_, rule)) => Err(EngineError::Refused(rule)),
-        None => Ok(()),
+impl Memory {
+    /// The query for a request, and the window of its session. No query when memory must not be asked.
+    pub(super) async fn query(
+        &self,
+        request: &RecallRequest,
+        window: Option<usize>,
+        notes: &mut Notes,
+    ) -> (Option<Query>, Window) {
+        let inner = &self.inner;
+        let settings = &inner.settings.context;
+        let deadline = Duration::from_millis(settings.recall_deadline_ms);
+        let most = window.unwrap_or(settings.window_exchanges);
+        let mode = async {
+            match (&request.memory, &request.session) {
+                (Some(mode), _) => Ok(Some(*mode)),
+                (None, None) => Ok(None),
+                (None, Some(session)) => {
+                    Ok(inner.journal.session(request.user, session).await?.map(|session| session.memory))
+                }
+            }
+        };
+        let read = async {
+            match &request.session {
+                Some(session) => window::read(&inner.journal, request.user, session, most, &request.text).await,
+                None => Ok(Window::default()),
+            }
+        };
+        let embed_deadline = Duration::from_millis(settings.embed_deadline_ms);
+        let ((mode, _), (zone, _), (window, window_took), ((embedding, embedder_gap), embed_took)) = tokio::join!(
+            timed(timeout(deadline, mode)),
+            timed(timeout(deadline, inner.journal.timezone(request.user))),
+            timed(timeout(deadline, read)),
+            timed(embed(inner.embedder.as_ref(), &request.text, embed_deadline)),
+        );
+        notes.took("window", window_took);
+        notes.took("embed", embed_took);
+        let mode: Option<MemoryMode> = notes.or_gap("session", mode).flatten();
+        let window = notes.or_gap("window", window).unwrap_or_default();
+        if !mode.unwrap_or_default().reads() {
+            notes.gap("memory", GapReason::Off, "memory is not read for this session or request");
+            return (None, Window::default());
+        }
+        notes.gaps.extend(embedder_gap);
+        let zone: Option<Tz> = notes.or_gap("timezone", zone).flatten();
+        let asked_at = request.asked_at.unwrap_or_else(|| self.now());
+        let query = Query {
+            user: request.user,
+            text: sanitise(&request.text).into_owned(),
+            embedding,
+            time_hint: time_range(&request.text, asked_at, zone.unwrap_or(Tz::UTC)),
+            session: request.session.clone(),
+            filter: request.filter.clone(),
+            window: window.ids(),
+            asked_at,
+            as_of: request.as_of,
+            limit: request.limit.unwrap_or(settings.top_k),
+            unit: request.unit,
+            neighbours: request.neighbours,
+            least_score: request.least_score,
+        };
+        (Some(query), window)
     }
 }
 
-/// What the engine knows of a question besides its words.
-#[derive(Debug)]
-pub(crate) struct Circumstances {
-    pub(crate) embedding: Option<Embedding>,
-    pub(crate) zone: Tz,
-    pub(crate) window: Vec<ExchangeId>,
-    pub(crate) asked_at: DateTime<Utc>,
-    pub(crate) limit: usize,
-}
-
-/// The question to memory.
-pub(crate) fn query(request: &RecallRequest, circumstances: Circumstances) -> Query {
-    let Circumstances { embedding, zone, window, asked_at, limit } = circumstances;
-    Query {
-        user: request.user,
-        text: sanitise(&request.text).into_owned(),
-        embedding,
-        time_hint: time_range(&request.text, asked_at, zone),
-        session: request.session.clone(),
-        filter: request.filter.clone(),
-        window,
-        asked_at,
-        as_of: request.as_of,
-        limit,
-        unit: request.unit,
-        neighbours: request.neighbours,
-        least_score: request.least_score,
-    }
+async fn timed<T>(work: impl Future<Output = T>) -> (T, Duration) {
+    let started = Instant::now();
+    (work.await, started.elapsed())
 }
 
 /// The question's place in meaning. `None`, and the gap that says why, when the embedder is late or fails: then words
 /// alone must do.
-pub(crate) async fn embed(embedder: &dyn Embedder, text: &str, deadline: Duration) -> (Option<Embedding>, Option<Gap>) {
+async fn embed(embedder: &dyn Embedder, text: &str, deadline: Duration) -> (Option<Embedding>, Option<Gap>) {
     let text = sanitise(text);
     let asked = longest_end(&text, embedder);
     let gap = |reason, detail| Gap { of: "embedder".into(), reason, detail };
@@ -115,22 +131,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::testing::{ScriptedEmbedder, user};
-
-    #[test]
-    fn what_is_no_question_is_refused() {
-        let fine = RecallRequest::new(user(), "what?");
-        assert!(check(&fine).is_ok());
-        for bad in [
-            RecallRequest { text: " \n".into(), ..fine.clone() },
-            RecallRequest { limit: Some(0), ..fine.clone() },
-            RecallRequest { limit: Some(101), ..fine.clone() },
-            RecallRequest { neighbours: 6, ..fine.clone() },
-            RecallRequest { least_score: f32::NAN, ..fine.clone() },
-        ] {
-            assert!(matches!(check(&bad), Err(EngineError::Refused(_))), "{bad:?}");
-        }
-    }
+    use crate::testing::ScriptedEmbedder;
 
     #[tokio::test]
     async fn of_a_long_question_its_end_is_embedded_and_the_gap_says_so() {

@@ -5,13 +5,13 @@
 use std::borrow::Cow;
 
 /// What opens the block of recalled context in a prompt.
-pub const CONTEXT_OPENS: &str = "<<<CONTEXT>>>";
+pub(super) const CONTEXT_OPENS: &str = "<<<CONTEXT>>>";
 /// What closes it.
-pub const CONTEXT_CLOSES: &str = "<<<END CONTEXT>>>";
+pub(super) const CONTEXT_CLOSES: &str = "<<<END CONTEXT>>>";
 /// What opens the always-loaded part of the system prompt.
-pub const MEMORY_OPENS: &str = "<<<MEMORY>>>";
+pub(super) const MEMORY_OPENS: &str = "<<<MEMORY>>>";
 /// What closes it.
-pub const MEMORY_CLOSES: &str = "<<<END MEMORY>>>";
+pub(super) const MEMORY_CLOSES: &str = "<<<END MEMORY>>>";
 
 /// `text` with everything that could act as a marker in a prompt made inert, still readable.
 ///

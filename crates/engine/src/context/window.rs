@@ -15,6 +15,8 @@ pub(crate) const MOST_EXCHANGES: usize = 8;
 pub(crate) struct Window {
     /// Oldest first.
     pub(crate) exchanges: Vec<Verbatim>,
+    /// Older ones for which there is no room in any case; they can be recalled, if only in parts.
+    pub(crate) cut: Vec<Verbatim>,
     /// The question itself, when the client wrote it down before it asked for context.
     pub(crate) question: Option<ExchangeId>,
 }
@@ -27,7 +29,7 @@ pub(crate) struct Verbatim {
     pub(crate) price: Tokens,
 }
 
-/// The last `most` exchanges of a session, as far as `room` goes: the oldest go first.
+/// The last `most` exchanges of a session.
 pub(crate) async fn read(
     journal: &Journal,
     user: UserId,
@@ -40,13 +42,13 @@ pub(crate) async fn read(
     let question = exchanges.pop_if(|last| asks(last, question)).map(|exchange| exchange.id);
     let said: Vec<&Exchange> = exchanges.iter().filter(|exchange| exchange.kind == ExchangeKind::Said).collect();
     let last = said.get(said.len().saturating_sub(most)..).unwrap_or_default();
-    Ok(Window { exchanges: last.iter().map(|exchange| Verbatim::of(exchange)).collect(), question })
+    let exchanges = last.iter().map(|exchange| Verbatim::of(exchange)).collect();
+    Ok(Window { exchanges, cut: Vec::new(), question })
 }
 
 impl Window {
-    /// Leaves out the oldest exchanges for which there is no room in any case, and returns them: they can be recalled,
-    /// if only in parts.
-    pub(crate) fn cut(&mut self, room: Tokens) -> Vec<Verbatim> {
+    /// Leaves out the oldest exchanges for which there is no room in any case.
+    pub(crate) fn cut(&mut self, room: Tokens) {
         let mut left = room;
         let fits = |verbatim: &&Verbatim| {
             let fits = verbatim.price <= left;
@@ -55,7 +57,7 @@ impl Window {
         };
         let kept = self.exchanges.iter().rev().take_while(fits).count();
         let cut = self.exchanges.len() - kept;
-        self.exchanges.drain(..cut).collect()
+        self.cut.extend(self.exchanges.drain(..cut));
     }
 
     /// The exchanges that are not to be recalled.
@@ -143,11 +145,11 @@ mod tests {
     fn the_oldest_exchanges_go_when_there_is_no_room() {
         let verbatim =
             |price| Verbatim { exchange: ExchangeId(uuid::Uuid::nil()), messages: Vec::new(), price: Tokens(price) };
-        let mut window = Window { exchanges: vec![verbatim(1), verbatim(10), verbatim(5)], question: None };
+        let mut window = Window { exchanges: vec![verbatim(1), verbatim(10), verbatim(5)], ..Window::default() };
 
-        let cut = window.cut(Tokens(9));
+        window.cut(Tokens(9));
 
         assert_eq!(window.exchanges.len(), 1);
-        assert_eq!(cut.iter().map(|verbatim| verbatim.price.0).collect::<Vec<_>>(), [1, 10]);
+        assert_eq!(window.cut.iter().map(|verbatim| verbatim.price.0).collect::<Vec<_>>(), [1, 10]);
     }
 }
