@@ -59,6 +59,13 @@ pub async fn migrate(db: &PgPool) -> Result<(), StoreError> {
     ensure_utf8(db).await?;
     ensure_vector(db).await?;
     sqlx::migrate!("../../migrations/journal").run(db).await.map_err(|error| match error {
+        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) if is_forbidden(&error) => {
+            StoreError::Unsuitable(
+                "skymem's role may not make tables: run this once in the database as its administrator: \
+                 grant create on database <its name> to <the role>"
+                    .into(),
+            )
+        }
         MigrateError::Execute(error) => error.into(),
         MigrateError::VersionMissing(version) => StoreError::Unsuitable(format!(
             "the database was brought up to date by a newer skymem (migration {version} is unknown to this one): \
@@ -105,8 +112,7 @@ pub async fn ensure_vector(db: &PgPool) -> Result<(), StoreError> {
         }
     };
     sqlx::query(statement).execute(db).await.map(|_| ()).map_err(|error| {
-        // insufficient_privilege
-        if error.as_database_error().is_some_and(|answer| answer.code().as_deref() == Some("42501")) {
+        if is_forbidden(&error) {
             StoreError::Unsuitable(format!(
                 "skymem's role may not set up pgvector: run this once in the database as its administrator: {statement}"
             ))
@@ -127,6 +133,12 @@ async fn ensure_utf8(db: &PgPool) -> Result<(), StoreError> {
         "the database's encoding is {encoding}, and skymem needs UTF8: \
          create database <name> encoding 'UTF8' template template0"
     )))
+}
+
+/// Whether the database says that the role has no right to do this.
+fn is_forbidden(error: &sqlx::Error) -> bool {
+    const INSUFFICIENT_PRIVILEGE: &str = "42501";
+    error.as_database_error().and_then(|answer| answer.code()).is_some_and(|code| code == INSUFFICIENT_PRIVILEGE)
 }
 
 fn new_enough(version: &str) -> bool {

@@ -15,7 +15,8 @@ use super::sessions::{self, MemoryMode, Said, SessionChange};
 use super::{Journal, id_made, lock, wake};
 use crate::error::StoreError;
 
-/// So many turns may come in one append; the journal of the user is locked while they are written.
+/// So many turns may come in one append. The journal of the user is locked while they are written: an import that sends
+/// about a hundred at a time keeps no chat waiting.
 const MOST_TURNS_AT_ONCE: usize = 5_000;
 
 /// A client's own id of a turn, and a speaker's name, have at most this many characters.
@@ -432,7 +433,7 @@ async fn opens(tx: &mut PgTransaction<'_>, user: UserId, append: &Append, fates:
     if append.kind == ExchangeKind::Asserted {
         return Ok(opens);
     }
-    let followed: Vec<Uuid> = fates
+    let followed: HashSet<Uuid> = fates
         .iter()
         .zip(fates.iter().skip(1))
         .filter_map(|(fate, next)| match (fate, next) {
@@ -441,6 +442,7 @@ async fn opens(tx: &mut PgTransaction<'_>, user: UserId, append: &Append, fates:
             _ => None,
         })
         .collect();
+    let followed: Vec<Uuid> = followed.into_iter().collect();
     let heard = sqlx::query!(
         r#"
         with latest as (
@@ -451,19 +453,21 @@ async fn opens(tx: &mut PgTransaction<'_>, user: UserId, append: &Append, fates:
               and kind = 'said'
             order by first_seq desc
             limit 1
+        ), wanted as (
+            select id, true as latest from latest
+            union all
+            select id, false from unnest($3::uuid[]) as followed (id) where id not in (select id from latest)
         )
         select exchange.id,
                exchange.collection,
                exchange.forgotten_at is not null as "forgotten!",
-               exchange.id in (select id from latest) as "latest!",
+               wanted.latest as "latest!",
                turn.role,
                turn.speaker
-        from journal.exchange
-        join journal.turn on turn.user_id = exchange.user_id and turn.exchange_id = exchange.id
-        where exchange.user_id = $1
-          and exchange.session_id = $2
-          and exchange.kind = 'said'
-          and (exchange.id in (select id from latest) or exchange.id = any($3))
+        from wanted
+        join journal.exchange on exchange.user_id = $1 and exchange.id = wanted.id
+        join journal.turn on turn.user_id = $1 and turn.exchange_id = exchange.id
+        where exchange.kind = 'said'
         order by turn.seq
         "#,
         user.0,

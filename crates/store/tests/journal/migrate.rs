@@ -2,6 +2,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use skymem_store::{Journal, MigrationLock, StoreError, migrate};
+use sqlx::AssertSqlSafe;
+use sqlx::postgres::PgPoolOptions;
 use tokio::task::JoinSet;
 
 use crate::scratch::*;
@@ -54,6 +56,44 @@ async fn tables_of_a_newer_skymem_are_left_alone() {
 
         let Err(StoreError::Unsuitable(why)) = refused else { panic!("{refused:?}") };
         assert!(why.contains("newer skymem"), "{why}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_role_without_rights_is_told_which_statement_its_administrator_must_run() {
+    in_a_database(|db| async move {
+        let role = format!("weak_{:032x}", rand::random::<u128>());
+        let run = async |sql: String| {
+            sqlx::query(AssertSqlSafe(sql)).execute(&db).await.unwrap();
+        };
+        run(format!("create role {role}")).await;
+        run("drop schema journal cascade".into()).await;
+        let become_weak = format!("set role {role}");
+        let weak = PgPoolOptions::new()
+            .after_connect(move |connection, _| {
+                let become_weak = become_weak.clone();
+                Box::pin(async move {
+                    sqlx::query(AssertSqlSafe(become_weak)).execute(connection).await?;
+                    Ok(())
+                })
+            })
+            .connect_with((*db.connect_options()).clone())
+            .await
+            .unwrap();
+
+        let no_tables = migrate(&weak).await;
+        run("drop extension vector cascade".into()).await;
+        let no_vector = migrate(&weak).await;
+
+        weak.close().await;
+        run(format!("drop role {role}")).await;
+        for (refused, expected) in
+            [(no_tables, "grant create on database"), (no_vector, "create extension if not exists vector")]
+        {
+            let Err(StoreError::Unsuitable(why)) = refused else { panic!("{expected}: {refused:?}") };
+            assert!(why.contains(expected), "{why}");
+        }
     })
     .await;
 }
