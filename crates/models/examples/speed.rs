@@ -32,10 +32,36 @@ async fn main() -> Result<(), ModelError> {
     let passages = vec![passage; 64];
     let time = best(&*embedder, passages, Purpose::Passage, 3).await?;
     println!("passages of 60 tokens: {:.1} a second", 64.0 / time.as_secs_f64());
+    let passages = passages(&*embedder, &passage);
+    tokio::pin!(passages);
+    let mut waits = Vec::new();
+    while waits.len() < 40 {
+        let start = Instant::now();
+        let query = embedder.embed(&[&query], Purpose::Query);
+        tokio::pin!(query);
+        tokio::select! {
+            answer = &mut query => { answer?; waits.push(start.elapsed()) }
+            ended = &mut passages => ended?,
+        }
+    }
+    waits.sort();
+    let [middle, longest] = [waits[20], waits[39]].map(|wait| wait.as_secs_f64() * 1e3);
+    println!("a query while passages are embedded: {middle:.1} ms, at most {longest:.1} ms");
+    let book = SENTENCE.repeat(10_000);
+    let start = Instant::now();
+    embedder.count_tokens(&book);
+    println!("counting tokens: {:.1} MB a second", book.len() as f64 / 1e6 / start.elapsed().as_secs_f64());
     if let Some(memory) = std::fs::read_to_string("/proc/self/status").ok().as_deref().and_then(resident) {
         println!("memory: {memory}");
     }
     Ok(())
+}
+
+/// Embeds `passage` over and over; ends only by an error.
+async fn passages(embedder: &dyn Embedder, passage: &str) -> Result<(), ModelError> {
+    loop {
+        embedder.embed(&[passage; 256], Purpose::Passage).await?;
+    }
 }
 
 /// A text of about `tokens`.

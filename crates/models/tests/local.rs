@@ -3,6 +3,8 @@
 //! `reference-e5.json` holds vectors of the C program that the weights were published with (it rounds its activations to
 //! eight bits, hence the tolerance); `reference-minilm.json` those of a plain implementation of BERT in NumPy.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends where it fails")]
+
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;

@@ -1,5 +1,7 @@
 //! Embedders behind HTTP, against a server that answers as scripted.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends where it fails")]
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};

@@ -135,7 +135,7 @@ impl Encoder {
     ///
     /// When a text is empty, longer than [`Encoder::positions`], or has a token the model does not know.
     pub(crate) fn encode(&self, texts: &[&[u32]], scratch: &mut Scratch) -> Vec<Vec<f32>> {
-        let Sizes { width, inner_width, .. } = self.sizes;
+        let width = self.sizes.width;
         let tokens = texts.iter().map(|text| text.len()).sum();
         scratch.make_room(tokens, &self.sizes);
         self.place_words(texts, &mut scratch.rows);
@@ -157,7 +157,6 @@ impl Encoder {
             layer.narrow.apply(&scratch.inner, &mut scratch.output, tokens);
             layer.output_norm.add_and_apply(rows, &scratch.output, &layer.narrow.bias);
         }
-        debug_assert_eq!(scratch.inner.len(), tokens * inner_width);
         let mut rest = scratch.rows.as_slice();
         texts
             .iter()
@@ -204,17 +203,18 @@ impl Encoder {
 impl Linear {
     /// Puts the parts of that name, each of `outputs` rows, beside each other.
     fn load(tensors: &dyn Tensors, parts: &[String], inputs: usize, outputs: usize) -> Result<Self, String> {
-        let all_outputs = parts.len() * outputs;
-        let mut weights = vec![0.0; inputs * all_outputs];
-        let mut bias = Vec::with_capacity(all_outputs);
+        let mut matrices = Vec::with_capacity(parts.len());
+        let mut bias = Vec::with_capacity(parts.len() * outputs);
         for part in parts {
-            let matrix = tensors.matrix(&format!("{part}.w"), outputs, inputs)?;
-            for (output, row) in (bias.len()..).zip(matrix.chunks_exact(inputs)) {
-                for (input, weight) in row.iter().enumerate() {
-                    weights[input * all_outputs + output] = *weight;
-                }
-            }
+            matrices.push(tensors.matrix(&format!("{part}.w"), outputs, inputs)?);
             bias.extend(tensors.vector(&format!("{part}.b"), outputs)?);
+        }
+        let mut weights = vec![0.0; inputs * bias.len()];
+        let rows = matrices.iter().flat_map(|matrix| matrix.chunks_exact(inputs));
+        for (output, row) in rows.enumerate() {
+            for (input, weight) in row.iter().enumerate() {
+                weights[input * bias.len() + output] = *weight;
+            }
         }
         Ok(Self { weights, bias })
     }

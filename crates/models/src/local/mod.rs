@@ -29,12 +29,18 @@ use tokenizer::{SIGNS, Tokenizer};
 pub(crate) struct Local {
     id: EmbedderId,
     tokenizer: Tokenizer,
-    /// What is put before a query and a passage: the model was trained with it.
-    prefixes: [&'static str; 2],
+    query_prefix: Prefix,
+    passage_prefix: Prefix,
     dimensions: usize,
     /// Tokens of a text without prefix and signs.
     longest_text: usize,
     pool: Pool,
+}
+
+/// What is put before a text: the model was trained with it.
+struct Prefix {
+    text: &'static str,
+    tokens: usize,
 }
 
 /// The models that can be run.
@@ -107,30 +113,30 @@ impl Local {
                 (encoder, Tokenizer::word_piece(&json)?, ["", ""], MiniLm::LONGEST)
             }
         };
-        let mut longest_prefix = 0;
-        for prefix in prefixes.map(str::trim_end).into_iter().filter(|prefix| !prefix.is_empty()) {
-            longest_prefix = longest_prefix.max(tokenizer.tokens(prefix)?.len());
-        }
+        let prefix = |text: &'static str| {
+            // Its last space belongs to the first piece of what follows.
+            let tokens = if text.is_empty() { 0 } else { tokenizer.tokens(text.trim_end())?.len() };
+            Ok::<_, String>(Prefix { text, tokens })
+        };
+        let [query_prefix, passage_prefix] = [prefix(prefixes[0])?, prefix(prefixes[1])?];
         let dimensions = encoder.width();
         if dimensions != model.dimensions() {
             return Err(format!("its vectors have {dimensions} numbers"));
         }
-        let longest_text = longest_input.checked_sub(longest_prefix + SIGNS).ok_or("it reads no text at all")?;
+        let around = query_prefix.tokens.max(passage_prefix.tokens) + SIGNS;
+        let longest_text = longest_input.checked_sub(around).ok_or("it reads no text at all")?;
         let encode = move |texts: &[&[u32]], scratch: &mut _| encoder.encode(texts, scratch);
         let pool = Pool::start(model.name(), Arc::new(encode), passage_threads).map_err(|error| error.to_string())?;
         let id = EmbedderId(format!("{}/{dimensions}", model.name()));
-        Ok(Self { id, tokenizer, prefixes, dimensions, longest_text, pool })
+        Ok(Self { id, tokenizer, query_prefix, passage_prefix, dimensions, longest_text, pool })
     }
 
+    /// What the encoder reads of `text`.
     fn input(&self, text: &str, purpose: Purpose) -> Result<Vec<u32>, ModelError> {
-        let [query, passage] = self.prefixes;
-        let prefix = if purpose == Purpose::Query { query } else { passage };
-        let own = self.count_tokens(text);
-        if own > self.longest_text {
-            return Err(too_long(self, own));
-        }
-        let tokens = self.tokenizer.tokens(&[prefix, text].concat()).map_err(ModelError::Unusable)?;
-        Ok(self.tokenizer.framed(&tokens))
+        let prefix = if purpose == Purpose::Query { &self.query_prefix } else { &self.passage_prefix };
+        let tokens = self.tokenizer.tokens(&[prefix.text, text].concat()).map_err(ModelError::Unusable)?;
+        let own = tokens.len().saturating_sub(prefix.tokens);
+        if own > self.longest_text { Err(too_long(self, own)) } else { Ok(self.tokenizer.framed(&tokens)) }
     }
 }
 
