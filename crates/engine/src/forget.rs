@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use serde::Serialize;
 use skymem_core::{ExchangeId, Filter, Layer, UserId};
 use skymem_store::{Forgotten, Target};
@@ -86,18 +86,16 @@ impl Memory {
     ///
     /// When the database gave no answer. Of a whole trash, some may be gone by then.
     pub async fn purge(&self, user: UserId, exchanges: Option<&[ExchangeId]>) -> Result<Changed, EngineError> {
-        match exchanges {
-            Some(exchanges) => Ok(Changed { exchanges: self.inner.journal.purge(user, exchanges, self.now()).await? }),
-            None => self.empty_trash(user, None).await,
+        let Some(exchanges) = exchanges else { return self.empty_trash(user, None).await };
+        let mut in_trash = Vec::new();
+        for id in exchanges {
+            in_trash.extend(self.inner.journal.forgotten_one(user, *id).await?.map(|forgotten| forgotten.exchange.id));
         }
+        Ok(Changed { exchanges: self.inner.journal.purge(user, &in_trash, self.now()).await? })
     }
 
     /// Purges what was forgotten before `until`, or ever.
-    pub(crate) async fn empty_trash(
-        &self,
-        user: UserId,
-        until: Option<chrono::DateTime<chrono::Utc>>,
-    ) -> Result<Changed, EngineError> {
+    pub(crate) async fn empty_trash(&self, user: UserId, until: Option<DateTime<Utc>>) -> Result<Changed, EngineError> {
         let journal = &self.inner.journal;
         let mut purged = Vec::new();
         let mut before = None;
@@ -115,7 +113,7 @@ impl Memory {
     }
 
     /// What was forgotten before this can no longer be restored.
-    pub(crate) fn trash_ends(&self) -> chrono::DateTime<chrono::Utc> {
+    pub(crate) fn trash_ends(&self) -> DateTime<Utc> {
         self.now() - TimeDelta::days(i64::from(self.inner.settings.upkeep.trash_days))
     }
 

@@ -10,6 +10,8 @@ use std::sync::{Mutex, PoisonError};
 use skymem_core::{LayerName, Recall, SessionId, UserId};
 
 type Key = (UserId, SessionId);
+/// What each always-loaded layer recalled.
+type Loaded = Vec<(LayerName, Vec<Recall>)>;
 
 /// What is frozen, of a bounded number of sessions.
 #[derive(Debug)]
@@ -21,7 +23,7 @@ pub(crate) struct Frozen {
 #[derive(Debug, Default)]
 struct Kept {
     /// With the turn at which each was last asked for.
-    sessions: HashMap<Key, (u64, Vec<(LayerName, Vec<Recall>)>)>,
+    sessions: HashMap<Key, (u64, Loaded)>,
     turn: u64,
 }
 
@@ -31,7 +33,7 @@ impl Frozen {
     }
 
     /// What is frozen for a session: the recalls of each always-loaded layer.
-    pub(crate) fn get(&self, user: UserId, session: &SessionId) -> Option<Vec<(LayerName, Vec<Recall>)>> {
+    pub(crate) fn get(&self, user: UserId, session: &SessionId) -> Option<Loaded> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.turn += 1;
         let turn = kept.turn;
@@ -41,7 +43,7 @@ impl Frozen {
     }
 
     /// Freezes `recalls` for a session; the session that was not asked for longest makes room.
-    pub(crate) fn keep(&self, user: UserId, session: &SessionId, recalls: Vec<(LayerName, Vec<Recall>)>) {
+    pub(crate) fn keep(&self, user: UserId, session: &SessionId, recalls: Loaded) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.turn += 1;
         let turn = kept.turn;
