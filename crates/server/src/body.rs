@@ -30,7 +30,7 @@ impl<T: DeserializeOwned + 'static> FromRequest for Json<T> {
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let text = Text::from_request(request, payload);
-        Box::pin(async move { Ok(Self(text.await?.parse()?)) })
+        Box::pin(async move { Ok(Self(parse_object(&text.await?.text)?)) })
     }
 }
 
@@ -50,11 +50,6 @@ impl Text {
     /// The whole of it.
     pub(crate) fn as_str(&self) -> &str {
         &self.text
-    }
-
-    /// Reads it as one `T`.
-    pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
-        parse(&self.text)
     }
 }
 
@@ -148,6 +143,15 @@ fn utf8(bytes: Bytes) -> Result<String, ApiError> {
         let place = error.utf8_error().valid_up_to();
         ApiError::new(Kind::Malformed, format!("the body is not UTF-8 at byte {place}"))
     })
+}
+
+/// Reads `text` as a JSON object of type `T`.
+pub(crate) fn parse_object<T: DeserializeOwned>(text: &str) -> Result<T, ApiError> {
+    // Serde would take a list for an object, by position.
+    if text.trim_start().starts_with('[') {
+        return Err(ApiError::invalid("", "invalid type: sequence, expected an object"));
+    }
+    parse(text)
 }
 
 /// Reads `text` as JSON of type `T`.

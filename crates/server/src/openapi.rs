@@ -167,7 +167,9 @@ mod tests {
             )
             .path("/v1/trash", PathItem::new(utoipa::openapi::HttpMethod::Get, Operation::new()))
             .build();
-        let routes = Routes::of(&OpenApi { paths, ..begun() });
+        let mut described = begun();
+        described.paths = paths;
+        let routes = Routes::of(&described);
 
         assert_eq!(routes.methods("/v1/trash"), Some(&["GET"][..]));
         assert_eq!(routes.methods("/v1/files/NOW.md/sections/a/b"), Some(&["PUT"][..]));

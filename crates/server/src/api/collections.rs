@@ -26,7 +26,7 @@ pub(crate) async fn list(who: Reader, memory: Data<Memory>) -> Result<Answer<Col
 
 /// Says how a collection is kept; it is made when it is new. What is absent is as the server's settings have it.
 #[utoipa::path(
-    operation_id = "set_collection", tag = "collections", security(("key" = ["write"])),
+    operation_id = "set_collection", tag = "collections", security(("key" = ["write"])), params(CollectionPath),
     responses((status = 200, description = "The collection as it then is", body = CollectionAnswer)),
 )]
 #[put("/collections/{collection}")]
@@ -42,7 +42,7 @@ pub(crate) async fn set(
 
 /// Removes an empty collection. One that holds something is emptied first: `POST /v1/forget` with its name.
 #[utoipa::path(
-    operation_id = "delete_collection", tag = "collections", security(("key" = ["write"])),
+    operation_id = "delete_collection", tag = "collections", security(("key" = ["write"])), params(CollectionPath),
     responses((status = 204, description = "It is gone")),
 )]
 #[delete("/collections/{collection}")]
@@ -68,7 +68,7 @@ pub(crate) struct CollectionPath {
 
 /// How a collection is kept.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub(crate) struct CollectionBody {
     /// The age in days at which its episodes count half.
     #[schema(value_type = Option<f32>, exclusive_minimum = 0, maximum = 100_000)]

@@ -34,7 +34,7 @@ pub(crate) async fn context(
 
 /// What the assistant is about to be asked.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub(crate) struct ContextBody {
     /// The user's question, in their own words.
     #[schema(value_type = String, max_length = 200_000)]

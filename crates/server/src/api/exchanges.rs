@@ -17,7 +17,7 @@ use crate::wire::{Moment, Whole, Word, time_range};
 
 /// Lists your exchanges, newest first.
 #[utoipa::path(
-    operation_id = "list_exchanges", tag = "exchanges", security(("key" = ["read"])),
+    operation_id = "list_exchanges", tag = "exchanges", security(("key" = ["read"])), params(ExchangesQuery),
     responses((status = 200, description = "A page of exchanges", body = ExchangesAnswer)),
 )]
 #[get("/exchanges")]
@@ -32,7 +32,7 @@ pub(crate) async fn list(
 
 /// Shows one exchange, also when it is in the trash.
 #[utoipa::path(
-    operation_id = "get_exchange", tag = "exchanges", security(("key" = ["read"])),
+    operation_id = "get_exchange", tag = "exchanges", security(("key" = ["read"])), params(ExchangePath),
     responses((status = 200, description = "The exchange", body = ExchangeAnswer)),
 )]
 #[get("/exchanges/{exchange}")]
@@ -47,7 +47,7 @@ pub(crate) async fn show(
 
 /// Forgets one exchange. It can be restored within the trash period. Idempotent.
 #[utoipa::path(
-    operation_id = "forget_exchange", tag = "exchanges", security(("key" = ["write"])),
+    operation_id = "forget_exchange", tag = "exchanges", security(("key" = ["write"])), params(ExchangePath),
     responses((status = 200, description = "The exchange, when it is forgotten by this", body = ChangedAnswer)),
 )]
 #[delete("/exchanges/{exchange}")]
@@ -63,7 +63,7 @@ pub(crate) async fn forget(
 
 /// Takes one exchange back out of the trash. Idempotent.
 #[utoipa::path(
-    operation_id = "restore_exchange", tag = "exchanges", security(("key" = ["write"])),
+    operation_id = "restore_exchange", tag = "exchanges", security(("key" = ["write"])), params(ExchangePath),
     responses((status = 200, description = "The exchange, when it is restored by this", body = ChangedAnswer)),
 )]
 #[post("/exchanges/{exchange}/restore")]
@@ -79,7 +79,7 @@ pub(crate) async fn restore(
 
 /// Pins one exchange: it does not fade and is spared by pruning. Idempotent.
 #[utoipa::path(
-    operation_id = "pin_exchange", tag = "exchanges", security(("key" = ["write"])),
+    operation_id = "pin_exchange", tag = "exchanges", security(("key" = ["write"])), params(ExchangePath),
     responses((status = 200, description = "The exchange as it then is", body = ExchangeAnswer)),
 )]
 #[put("/exchanges/{exchange}/pin")]
@@ -94,7 +94,7 @@ pub(crate) async fn pin(
 
 /// Takes the pin of one exchange away. Idempotent.
 #[utoipa::path(
-    operation_id = "unpin_exchange", tag = "exchanges", security(("key" = ["write"])),
+    operation_id = "unpin_exchange", tag = "exchanges", security(("key" = ["write"])), params(ExchangePath),
     responses((status = 200, description = "The exchange as it then is", body = ExchangeAnswer)),
 )]
 #[delete("/exchanges/{exchange}/pin")]
@@ -133,7 +133,7 @@ impl ExchangePath {
 
 /// Which exchanges: every condition that is given must hold.
 #[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ExchangesQuery {
     /// Only of this session.

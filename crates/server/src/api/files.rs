@@ -1,9 +1,13 @@
 //! Memory files: Markdown that stands in every prompt. Each write names the revision it started from.
 
+use std::future::{Ready, ready};
+
+use actix_web::dev::Payload;
 use actix_web::http::header::{self, ETag, EntityTag, HeaderMap};
 use actix_web::web::{Data, Json as Answer, Path};
-use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder, delete, get, post, put};
+use actix_web::{Error, FromRequest, HttpRequest, HttpResponse, HttpResponseBuilder, delete, get, post, put};
 use chrono::{DateTime, Utc};
+use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Serialize};
 use skymem_core::files::{Edit, FileHead, FileName, FileSection, FileText, Revision, RevisionHead};
 use skymem_engine::Memory;
@@ -27,7 +31,7 @@ pub(crate) async fn list(who: Reader, memory: Data<Memory>) -> Result<Answer<Fil
 
 /// Shows one file with its text. `ETag` is its revision; with `If-None-Match` an unchanged one is not sent again.
 #[utoipa::path(
-    operation_id = "get_file", tag = "files", security(("key" = ["read"])),
+    operation_id = "get_file", tag = "files", security(("key" = ["read"])), params(FilePath),
     responses(
         (status = 200, description = "The file", body = FileAnswer),
         (status = 304, description = "It is still at the revision in If-None-Match"),
@@ -50,7 +54,7 @@ pub(crate) async fn show(
 /// Writes a whole file. `If-Match`, or `base`, names the revision you started from; without either it is a new file.
 /// When it is no longer at that revision, nothing is written, and the answer holds both texts and the difference.
 #[utoipa::path(
-    operation_id = "write_file", tag = "files", security(("key" = ["write"])), params(IfMatch),
+    operation_id = "write_file", tag = "files", security(("key" = ["write"])), params(FilePath, IfMatch),
     responses(
         (status = 200, description = "The file as it then is", body = FileAnswer),
         (status = 201, description = "The new file", body = FileAnswer),
@@ -73,7 +77,7 @@ pub(crate) async fn write(
 
 /// Lists the sections of a file with their text, in order.
 #[utoipa::path(
-    operation_id = "list_sections", tag = "files", security(("key" = ["read"])),
+    operation_id = "list_sections", tag = "files", security(("key" = ["read"])), params(FilePath),
     responses((status = 200, description = "The sections", body = SectionsAnswer)),
 )]
 #[get("/files/{file}/sections")]
@@ -89,14 +93,14 @@ pub(crate) async fn list_sections(
 
 /// Shows one section, by the headings down to it.
 #[utoipa::path(
-    operation_id = "get_section", tag = "files", security(("key" = ["read"])),
+    operation_id = "get_section", tag = "files", security(("key" = ["read"])), params(SectionPath),
     responses((status = 200, description = "The section", body = SectionAnswer)),
 )]
 #[get("/files/{file}/sections/{headings:.+}")]
 pub(crate) async fn show_section(
     who: Reader,
     memory: Data<Memory>,
-    path: Path<SectionPath>,
+    path: SectionPath,
 ) -> Result<HttpResponse, ApiError> {
     let file = memory.file(who.user, &path.file).await?;
     let section = file.sections.iter().find(|section| section.path == path.headings);
@@ -107,18 +111,18 @@ pub(crate) async fn show_section(
 /// Writes the body of one section, without its heading line; all else stays byte for byte. A section that is not there
 /// is made at the end. `If-Match`, or `base`, names the revision you started from.
 #[utoipa::path(
-    operation_id = "write_section", tag = "files", security(("key" = ["write"])), params(IfMatch),
+    operation_id = "write_section", tag = "files", security(("key" = ["write"])), params(SectionPath, IfMatch),
     responses((status = 200, description = "The file as it then is", body = FileAnswer)),
 )]
 #[put("/files/{file}/sections/{headings:.+}")]
 pub(crate) async fn write_section(
     who: Writer,
     memory: Data<Memory>,
-    path: Path<SectionPath>,
+    path: SectionPath,
     request: HttpRequest,
     body: Json<SectionBody>,
 ) -> Result<HttpResponse, ApiError> {
-    let SectionPath { file, headings } = path.into_inner();
+    let SectionPath { file, headings } = path;
     let SectionBody { body, base } = body.into_inner();
     let edit = Edit::Section { base: base_revision(request.headers(), base)?, path: headings, body: body.0 };
     Ok(answer(HttpResponse::Ok(), memory.edit_file(who.user, &file, edit).await?))
@@ -126,17 +130,17 @@ pub(crate) async fn write_section(
 
 /// Removes one section with its heading and all under it. `If-Match` names the revision you started from.
 #[utoipa::path(
-    operation_id = "remove_section", tag = "files", security(("key" = ["write"])), params(IfMatch),
+    operation_id = "remove_section", tag = "files", security(("key" = ["write"])), params(SectionPath, IfMatch),
     responses((status = 200, description = "The file as it then is", body = FileAnswer)),
 )]
 #[delete("/files/{file}/sections/{headings:.+}")]
 pub(crate) async fn remove_section(
     who: Writer,
     memory: Data<Memory>,
-    path: Path<SectionPath>,
+    path: SectionPath,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
-    let SectionPath { file, headings } = path.into_inner();
+    let SectionPath { file, headings } = path;
     let base = base_revision(request.headers(), None)?
         .ok_or_else(|| ApiError::invalid("If-Match", "name the revision you started from: the ETag of the file"))?;
     let edit = Edit::Remove { base, path: headings };
@@ -145,7 +149,7 @@ pub(crate) async fn remove_section(
 
 /// Adds a line or paragraph at the end of a section, or of the file, whatever the revision. What is not there is made.
 #[utoipa::path(
-    operation_id = "append_to_file", tag = "files", security(("key" = ["write"])),
+    operation_id = "append_to_file", tag = "files", security(("key" = ["write"])), params(FilePath),
     responses((status = 200, description = "The file as it then is", body = FileAnswer)),
 )]
 #[post("/files/{file}/append")]
@@ -162,7 +166,7 @@ pub(crate) async fn append(
 
 /// Lists every kept revision of a file, newest first, without text.
 #[utoipa::path(
-    operation_id = "list_revisions", tag = "files", security(("key" = ["read"])),
+    operation_id = "list_revisions", tag = "files", security(("key" = ["read"])), params(FilePath),
     responses((status = 200, description = "The revisions", body = RevisionsAnswer)),
 )]
 #[get("/files/{file}/history")]
@@ -177,7 +181,7 @@ pub(crate) async fn history(
 
 /// Shows the text of one revision.
 #[utoipa::path(
-    operation_id = "get_revision", tag = "files", security(("key" = ["read"])),
+    operation_id = "get_revision", tag = "files", security(("key" = ["read"])), params(RevisionPath),
     responses((status = 200, description = "The revision", body = RevisionAnswer)),
 )]
 #[get("/files/{file}/history/{revision}")]
@@ -195,7 +199,7 @@ pub(crate) async fn show_revision(
 /// Brings back the text of an earlier revision, as a new one. `If-Match`, or `base`, names the revision you started
 /// from; without either the file must be gone.
 #[utoipa::path(
-    operation_id = "restore_file", tag = "files", security(("key" = ["write"])), params(IfMatch),
+    operation_id = "restore_file", tag = "files", security(("key" = ["write"])), params(FilePath, IfMatch),
     responses((status = 200, description = "The file as it then is", body = FileAnswer)),
 )]
 #[post("/files/{file}/restore")]
@@ -254,7 +258,7 @@ pub(crate) struct FilePath {
 }
 
 /// Names a section of a file.
-#[derive(Debug, Deserialize, IntoParams)]
+#[derive(Debug, IntoParams)]
 #[into_params(parameter_in = Path)]
 pub(crate) struct SectionPath {
     /// `NOW.md`, `MEMORY.md`, ...
@@ -263,6 +267,22 @@ pub(crate) struct SectionPath {
     /// The headings down to the section, outermost first, each percent-encoded, with `/` between them.
     #[param(value_type = String, example = "Projects/skymem")]
     headings: Vec<String>,
+}
+
+impl FromRequest for SectionPath {
+    type Error = Error;
+    type Future = Ready<Result<Self, Error>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        // Split before it is decoded: a heading may hold a slash of its own.
+        let headings = request.match_info().query("headings").split('/').map(decoded).collect();
+        let file = Path::<FilePath>::from_request(request, payload).into_inner();
+        ready(file.map(|path| Self { file: path.into_inner().file, headings }))
+    }
+}
+
+fn decoded(heading: &str) -> String {
+    percent_decode_str(heading).decode_utf8_lossy().into_owned()
 }
 
 /// Names a revision of a file.
@@ -288,7 +308,7 @@ pub(crate) struct IfMatch {
 
 /// The text a file is to have.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub(crate) struct FileBody {
     /// The whole text, in Markdown.
     #[schema(value_type = String, max_length = 1_000_000)]
@@ -300,7 +320,7 @@ pub(crate) struct FileBody {
 
 /// The text a section is to have.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub(crate) struct SectionBody {
     /// What stands under the heading, in Markdown.
     #[schema(value_type = String, max_length = 1_000_000)]
@@ -312,7 +332,7 @@ pub(crate) struct SectionBody {
 
 /// What to add.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub(crate) struct AppendBody {
     /// The headings down to the section; absent for the end of the file.
     #[serde(default)]
@@ -325,7 +345,7 @@ pub(crate) struct AppendBody {
 
 /// Which revision to bring back.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub(crate) struct RestoreFileBody {
     /// The revision to bring back.
     #[schema(value_type = String)]

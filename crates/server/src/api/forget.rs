@@ -51,7 +51,7 @@ pub(crate) async fn restore(
 
 /// Lists what is in the trash, the last forgotten first.
 #[utoipa::path(
-    operation_id = "list_trash", tag = "forget", security(("key" = ["read"])),
+    operation_id = "list_trash", tag = "forget", security(("key" = ["read"])), params(PageQuery),
     responses((status = 200, description = "A page of forgotten exchanges", body = ExchangesAnswer)),
 )]
 #[get("/trash")]
@@ -81,7 +81,7 @@ pub(crate) async fn purge(
 
 /// What to forget: exactly one of `ids`, `session` and `collection`.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub(crate) struct ForgetBody {
     /// These exchanges, 1 to 10,000.
     #[schema(value_type = Option<Vec<Uuid>>)]
@@ -111,7 +111,7 @@ impl ForgetBody {
 
 /// What to take back.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub(crate) struct RestoreBody {
     /// These exchanges, 1 to 10,000.
     #[schema(value_type = Vec<Uuid>)]
@@ -120,7 +120,7 @@ pub(crate) struct RestoreBody {
 
 /// What to remove for good: `ids`, or everything in the trash with `"all": true`.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub(crate) struct PurgeBody {
     /// These exchanges, 1 to 10,000.
     #[schema(value_type = Option<Vec<Uuid>>)]

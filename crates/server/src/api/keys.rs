@@ -38,7 +38,7 @@ pub(crate) async fn make(who: Admin, memory: Data<Memory>, body: Json<KeyBody>) 
 
 /// Takes a key back, at once and for good. Idempotent.
 #[utoipa::path(
-    operation_id = "revoke_key", tag = "keys", security(("key" = ["admin"])),
+    operation_id = "revoke_key", tag = "keys", security(("key" = ["admin"])), params(KeyPath),
     responses((status = 204, description = "It opens nothing any more")),
 )]
 #[delete("/keys/{key}")]
@@ -52,7 +52,7 @@ pub(crate) async fn revoke(who: Admin, memory: Data<Memory>, path: Path<KeyPath>
 
 /// Makes a new key like this one, which is taken back: at once, or at `old_until`, so that clients can change over.
 #[utoipa::path(
-    operation_id = "rotate_key", tag = "keys", security(("key" = ["admin"])),
+    operation_id = "rotate_key", tag = "keys", security(("key" = ["admin"])), params(KeyPath),
     responses((status = 201, description = "The new key, with its text", body = NewKeyAnswer)),
 )]
 #[post("/keys/{key}/rotate")]
@@ -83,7 +83,7 @@ pub(crate) struct KeyPath {
 
 /// A key to be made.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub(crate) struct KeyBody {
     /// For people: `laptop`.
     #[schema(value_type = String, max_length = 200)]
@@ -98,7 +98,7 @@ pub(crate) struct KeyBody {
 
 /// How a key is exchanged for a new one.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub(crate) struct RotateBody {
     /// Until when the old one opens, in RFC 3339 with its zone; absent for no longer.
     #[schema(value_type = Option<DateTime<Utc>>)]

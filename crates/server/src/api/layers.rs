@@ -24,7 +24,7 @@ pub(crate) async fn list(who: Reader, memory: Data<Memory>) -> Result<Answer<Lay
 
 /// Gives a layer the exchanges again that it could not learn from.
 #[utoipa::path(
-    operation_id = "retry_layer", tag = "layers", security(("key" = ["admin"])),
+    operation_id = "retry_layer", tag = "layers", security(("key" = ["admin"])), params(LayerPath),
     responses((status = 200, description = "How many exchanges it gets again", body = RetriedAnswer)),
 )]
 #[post("/layers/{layer}/retry")]
@@ -39,7 +39,7 @@ pub(crate) async fn retry(
 
 /// Has a layer learn your journal again from the beginning, in the background.
 #[utoipa::path(
-    operation_id = "reset_layer", tag = "layers", security(("key" = ["admin"])),
+    operation_id = "reset_layer", tag = "layers", security(("key" = ["admin"])), params(LayerPath),
     responses((status = 202, description = "It has begun; `behind` in GET /v1/layers says how far it is")),
 )]
 #[post("/layers/{layer}/reset")]

@@ -51,7 +51,7 @@ async fn me(memory: &Memory, who: &Principal) -> Result<Answer<MeAnswer>, ApiErr
 
 /// What to change about you.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub(crate) struct MeBody {
     /// The name of a zone: `Europe/Berlin`.
     #[schema(value_type = String, example = "Europe/Berlin")]

@@ -8,7 +8,7 @@ use crate::wire::Whole;
 
 /// Which page of a list.
 #[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 #[into_params(parameter_in = Query)]
 pub(crate) struct PageQuery {
     /// `next` of the page before; absent for the first page.

@@ -43,7 +43,7 @@ pub(crate) async fn recall(
 
 /// A question to memory.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub(crate) struct RecallBody {
     /// The question in words.
     #[schema(value_type = String, max_length = 20_000)]
@@ -120,7 +120,7 @@ pub(crate) fn layer_names(names: Vec<Words<64>>) -> Vec<LayerName> {
 
 /// What may come back at all: every condition that is given must hold.
 #[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub(crate) struct FilterBody {
     /// Only from these sessions.
     #[serde(default)]

@@ -33,7 +33,7 @@ pub(crate) async fn remember(
 
 /// What to remember.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub(crate) struct NoteBody {
     /// The note itself.
     #[schema(value_type = String, max_length = 100_000)]

@@ -17,7 +17,7 @@ use crate::wire::{Change, Whole, Word, Words};
 
 /// Lists your sessions, the most recent first.
 #[utoipa::path(
-    operation_id = "list_sessions", tag = "sessions", security(("key" = ["read"])),
+    operation_id = "list_sessions", tag = "sessions", security(("key" = ["read"])), params(PageQuery),
     responses((status = 200, description = "A page of sessions", body = SessionsAnswer)),
 )]
 #[get("/sessions")]
@@ -32,7 +32,7 @@ pub(crate) async fn list(
 
 /// Shows one session.
 #[utoipa::path(
-    operation_id = "get_session", tag = "sessions", security(("key" = ["read"])),
+    operation_id = "get_session", tag = "sessions", security(("key" = ["read"])), params(SessionPath),
     responses((status = 200, description = "The session", body = SessionAnswer)),
 )]
 #[get("/sessions/{session}")]
@@ -47,7 +47,7 @@ pub(crate) async fn show(
 
 /// Changes what is known of a session, which is made when it is new. What is absent stays; null takes away.
 #[utoipa::path(
-    operation_id = "change_session", tag = "sessions", security(("key" = ["write"])),
+    operation_id = "change_session", tag = "sessions", security(("key" = ["write"])), params(SessionPath),
     responses((status = 200, description = "The session as it then is", body = SessionAnswer)),
 )]
 #[patch("/sessions/{session}")]
@@ -63,7 +63,7 @@ pub(crate) async fn change(
 
 /// Forgets every exchange of a session. They can be restored within the trash period. Idempotent.
 #[utoipa::path(
-    operation_id = "forget_session", tag = "sessions", security(("key" = ["write"])),
+    operation_id = "forget_session", tag = "sessions", security(("key" = ["write"])), params(SessionPath),
     responses((status = 200, description = "The exchanges that are forgotten by this", body = ChangedAnswer)),
 )]
 #[delete("/sessions/{session}")]
@@ -94,7 +94,7 @@ impl SessionPath {
 
 /// What to change about a session.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub(crate) struct SessionBody {
     /// For people; null takes it away.
     #[serde(default)]

@@ -23,7 +23,7 @@ use crate::api::exchanges::TurnAnswer;
 use crate::api::pages::PageQuery;
 use crate::api::sessions::SessionPath;
 use crate::auth::{Principal, Reader, Writer};
-use crate::body::{Bulk, Text, parse};
+use crate::body::{Bulk, Text, parse, parse_object};
 use crate::error::{ApiError, FieldError};
 use crate::wire::{Moment, Word, Words, check_text};
 
@@ -32,7 +32,7 @@ use crate::wire::{Moment, Word, Words, check_text};
 /// Idempotent: the same `client_id`, or the same words at the same place of the session, is stored once. All or
 /// nothing: when one turn cannot be accepted, none is stored.
 #[utoipa::path(
-    operation_id = "record_turns", tag = "turns", security(("key" = ["write"])),
+    operation_id = "record_turns", tag = "turns", security(("key" = ["write"])), params(SessionPath),
     request_body(content = RecordBody, description = "One turn, or several"),
     responses(
         (status = 201, description = "Stored, at least one for the first time", body = RecordedAnswer),
@@ -52,7 +52,7 @@ pub(crate) async fn record(
 
 /// Lists the turns of a session, oldest first. Forgotten ones are not shown.
 #[utoipa::path(
-    operation_id = "list_turns", tag = "turns", security(("key" = ["read"])),
+    operation_id = "list_turns", tag = "turns", security(("key" = ["read"])), params(SessionPath, PageQuery),
     responses((status = 200, description = "A page of turns", body = TurnsAnswer)),
 )]
 #[get("/sessions/{session}/turns")]
@@ -104,7 +104,8 @@ impl RecordBody {
             turns: Option<IgnoredAny>,
         }
         let has_turns = serde_json::from_str::<Peek>(body.as_str()).is_ok_and(|peek| peek.turns.is_some());
-        if has_turns { body.parse().map(Self::Many) } else { body.parse().map(Self::One) }
+        let json = body.as_str();
+        if has_turns { parse_object(json).map(Self::Many) } else { parse_object(json).map(Self::One) }
     }
 
     fn into_request(self, who: &Principal, session: SessionId) -> Result<RecordRequest, ApiError> {
@@ -135,7 +136,7 @@ const MOST_TURNS: usize = 10_000;
 
 /// One turn of a session.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub(crate) struct OneTurnBody {
     /// `user`, `assistant`, `system` or `tool`.
     #[schema(value_type = String, example = "user")]
@@ -165,7 +166,7 @@ pub(crate) struct OneTurnBody {
 
 /// Several turns of a session, oldest first.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub(crate) struct ManyTurnsBody {
     /// The turns, oldest first: 1 to 10,000.
     turns: Vec<TurnBody>,
@@ -182,7 +183,7 @@ pub(crate) struct ManyTurnsBody {
 
 /// A turn among others of its session.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub(crate) struct TurnBody {
     /// `user`, `assistant`, `system` or `tool`.
     #[schema(value_type = String, example = "user")]
@@ -414,7 +415,7 @@ pub(crate) struct BulkBody {
 
 /// A turn that names its session.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub(crate) struct BulkTurnBody {
     /// The conversation it was said in.
     #[schema(value_type = String, max_length = 200)]
@@ -542,7 +543,7 @@ struct Group {
 impl Batch {
     fn read(body: &Text) -> Result<Self, ApiError> {
         #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
+        #[serde(deny_unknown_fields, expecting = "an object")]
         struct Envelope {
             turns: Vec<Box<RawValue>>,
         }
@@ -554,8 +555,8 @@ impl Batch {
             }
         } else {
             let turns: Vec<Box<RawValue>> = match body.as_str().trim_start().starts_with('[') {
-                true => body.parse()?,
-                false => body.parse::<Envelope>()?.turns,
+                true => parse(body.as_str())?,
+                false => parse_object::<Envelope>(body.as_str())?.turns,
             };
             for (index, turn) in turns.iter().enumerate() {
                 batch.add(index, None, turn.get())?;
@@ -571,7 +572,7 @@ impl Batch {
         if index >= MOST_TURNS {
             return Err(ApiError::invalid("turns", format!("holds 1 to {MOST_TURNS} turns: send the rest in another")));
         }
-        match parse::<BulkTurnBody>(json) {
+        match parse_object::<BulkTurnBody>(json) {
             Ok(turn) => self.sort_in(index, turn),
             Err(error) => {
                 let FieldError { field, reason } = error.into_first_fault();

@@ -25,7 +25,7 @@ pub(crate) async fn list(_: Admin, memory: Data<Memory>) -> Result<Answer<UsersA
 
 /// Shows one user.
 #[utoipa::path(
-    operation_id = "get_user", tag = "users", security(("key" = ["admin"])),
+    operation_id = "get_user", tag = "users", security(("key" = ["admin"])), params(UserPath),
     responses((status = 200, description = "The user", body = UserAnswer)),
 )]
 #[get("/users/{user}")]
@@ -56,7 +56,7 @@ pub(crate) struct UserPath {
 
 /// A user to be made.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub(crate) struct UserBody {
     /// Lower-case letters, digits, `-` and `_`: the name of their folder too.
     #[schema(value_type = String, max_length = 64)]

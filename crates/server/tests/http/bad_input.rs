@@ -19,7 +19,9 @@ async fn a_bad_body_is_told_what_is_wrong_with_it() {
         check(&house, "POST", turns, "", 400, "not JSON").await;
         check(&house, "POST", turns, "{", 400, "not JSON").await;
         check(&house, "POST", turns, "{}", 422, "missing field").await;
-        check(&house, "POST", turns, &"[".repeat(100_000), 400, "not JSON").await;
+        check(&house, "POST", turns, &format!(r#"{{"content": {}"#, "[".repeat(100_000)), 400, "recursion limit").await;
+        check(&house, "POST", turns, &format!(r#"{{"a": {}"#, "[".repeat(100_000)), 422, "unknown field").await;
+        check(&house, "POST", turns, r#"["user", "hello"]"#, 422, "expected an object").await;
         check(&house, "POST", turns, r#"{"role": "user", "content": "\ud800"}"#, 400, "not JSON").await;
         check(&house, "POST", turns, r#"{"role": "user", "content": "a\u0000b"}"#, 422, "NUL").await;
         check(&house, "POST", turns, r#"{"turns": []}"#, 422, "turns").await;
