@@ -1,23 +1,29 @@
 //! Everyone's files: loads them, swaps what requests read, keeps their history.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::path::PathBuf;
+use std::error::Error;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use skymem_core::files::FileName;
-use skymem_core::{LayerError, UserId};
+use skymem_core::{LayerError, UserId, UserName};
 use sqlx::PgPool;
 use tokio::sync::Mutex as Turn;
 
-use crate::disk::{self, Folder};
+use crate::disk;
 use crate::settings::Settings;
-use crate::snapshot::{News, Next, Page, Snapshot, next};
+use crate::snapshot::{KeptTexts, News, Next, Page, Snapshot, next};
 use crate::sql;
 
 /// How long to wait before an empty or missing file is believed to be so.
 pub(crate) const SETTLE: Duration = Duration::from_millis(250);
+
+/// How often a folder is read at first when it changes under the reader,
+const ATTEMPTS: usize = 10;
+/// and how long after each other.
+const MOMENT: Duration = Duration::from_millis(20);
 
 /// Everyone's files.
 pub(crate) struct Library {
@@ -94,10 +100,18 @@ impl Library {
         }
     }
 
-    /// Loads the files of everyone there is.
+    /// Loads the files of everyone there is. One user's broken folder is not everyone's: their requests name it.
     pub(crate) async fn meet_everyone(&self) -> Result<(), LayerError> {
         for row in sql::users(&self.db).await? {
-            self.meet(row).await?;
+            let name = row.name.clone();
+            match self.meet(row).await {
+                Err(LayerError::Database(error)) => return Err(error.into()),
+                Err(error) => {
+                    let cause = error.source().map(ToString::to_string).unwrap_or_default();
+                    tracing::error!(user = %name, %error, cause, "Memory files cannot be loaded");
+                }
+                Ok(_) => {}
+            }
         }
         Ok(())
     }
@@ -207,36 +221,30 @@ impl Library {
             .collect();
         let texts: BTreeMap<_, _> =
             kept.iter().map(|(name, kept)| (name.clone(), (kept.text.clone(), kept.seen_at))).collect();
-        let folder = self.root.join(&row.name);
-        let settings = self.settings.clone();
-        let home = folder.clone();
-        let loaded = blocking(move || {
-            if !disk::exists(&home) {
-                disk::make(&home, &first_files(&texts))?;
+        let name: UserName = row.name.parse().map_err(|bad| {
+            LayerError::Settings(format!("{:?} cannot have a folder of memory files: {bad}", row.name))
+        })?;
+        let folder = self.root.join(name.as_str());
+        let (home, settings) = (folder.clone(), self.settings.clone());
+        let loaded = blocking(move || load(&home, &texts, &settings)).await.unwrap_or(Ok(None)).map_err(|source| {
+            LayerError::Disk { what: format!("cannot make the folder {}", folder.display()), source }
+        })?;
+        let (snapshot, news) = match loaded {
+            Some(Next { snapshot, mut news, faults }) => {
+                for fault in &faults {
+                    tracing::warn!(user = %name, %fault, "A memory file cannot be used");
+                }
+                let lost = |file: &FileName| snapshot.page(file).is_none() && snapshot.damage(file).is_none();
+                let gone = kept.iter().filter(|(file, _)| snapshot.folder_is_gone().is_none() && lost(file));
+                news.extend(gone.map(|(file, kept)| News::gone(file.clone(), kept.seen_at)));
+                (snapshot, news)
             }
-            let listing = match disk::look(&home, &BTreeMap::new(), &settings) {
-                Folder::Here(listing) => Folder::Here(disk::Listing { torn: false, ..listing }),
-                gone => gone,
-            };
-            let next = next(&Snapshot::default(), listing, true, settings.budget());
-            Ok(next.map(|next| Next { snapshot: next.snapshot.with_last_good(&texts, settings.budget()), ..next }))
-        });
-        let Next { snapshot, mut news, faults } = loaded
-            .await
-            .unwrap_or(Ok(None))
-            .map_err(|source: std::io::Error| LayerError::Disk {
-                what: format!("cannot make the folder {}", folder.display()),
-                source,
-            })?
-            .unwrap_or(Next { snapshot: Snapshot::default(), news: Vec::new(), faults: Vec::new() });
-        for fault in &faults {
-            tracing::warn!(user = %row.name, %fault, "A memory file cannot be used");
-        }
-        let gone = kept.iter().filter(|(name, _)| snapshot.page(name).is_none() && snapshot.damage(name).is_none());
-        news.extend(gone.map(|(name, kept)| News::gone(name.clone(), kept.seen_at)));
+            // Being written to without a pause; the watcher or the next heartbeat comes back to it.
+            None => (Snapshot::default(), Vec::new()),
+        };
         let shelf = Arc::new(Shelf {
             user: row.id,
-            name: row.name,
+            name: name.to_string(),
             folder,
             turn: Turn::default(),
             reloads: AtomicU64::new(0),
@@ -270,8 +278,24 @@ impl Shelf {
     }
 }
 
+/// What is in `folder`, which is made when there is none; `None` when it is written to without a pause.
+fn load(folder: &Path, texts: &KeptTexts, settings: &Settings) -> std::io::Result<Option<Next>> {
+    if !disk::exists(folder) {
+        disk::make(folder, &first_files(texts))?;
+    }
+    for _ in 0..ATTEMPTS {
+        let found = disk::look(folder, &BTreeMap::new(), settings);
+        if let Some(next) = next(&Snapshot::default(), found, true, settings.budget()) {
+            let snapshot = next.snapshot.with_last_good(texts, settings.budget());
+            return Ok(Some(Next { snapshot, ..next }));
+        }
+        std::thread::sleep(MOMENT);
+    }
+    Ok(None)
+}
+
 /// What a new folder holds: the last texts of one that was lost, else the templates.
-fn first_files(texts: &BTreeMap<FileName, (String, chrono::DateTime<chrono::Utc>)>) -> BTreeMap<FileName, String> {
+fn first_files(texts: &KeptTexts) -> BTreeMap<FileName, String> {
     if texts.is_empty() {
         let templates = [
             ("NOW.md", include_str!("../../../memory-files/NOW.md")),

@@ -55,6 +55,9 @@ pub(crate) struct News {
     pub(crate) origin: Origin,
 }
 
+/// The newest text of each file in the database, and when it was seen.
+pub(crate) type KeptTexts = BTreeMap<FileName, (String, DateTime<Utc>)>;
+
 /// Who changed a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
@@ -223,16 +226,17 @@ impl Snapshot {
         }
     }
 
-    /// This snapshot with `texts` in place of the damaged files that have no good text yet.
-    pub(crate) fn with_last_good(self, texts: &BTreeMap<FileName, (String, DateTime<Utc>)>, budget: Tokens) -> Self {
-        let orphans: Vec<_> = self.damaged.keys().filter(|name| !self.pages.contains_key(*name)).cloned().collect();
-        orphans.into_iter().fold(self, |snapshot, name| {
-            let kept = texts.get(&name).map(|(text, seen_at)| (Arc::from(text.as_str()), *seen_at));
-            match kept.map(|(text, seen_at)| Page::read(&name, text, Stamp::default(), seen_at)) {
-                Some(Ok(page)) => snapshot.with(&name, page, budget),
-                _ => snapshot,
-            }
-        })
+    /// This snapshot with `texts` for the files that cannot be read and have no good text yet.
+    pub(crate) fn with_last_good(self, texts: &KeptTexts, budget: Tokens) -> Self {
+        let orphan = |name: &FileName| {
+            !self.pages.contains_key(name) && (self.gone.is_some() || self.damaged.contains_key(name))
+        };
+        let orphans: Vec<_> = texts.iter().filter(|(name, _)| orphan(name)).collect();
+        let pages = orphans.into_iter().filter_map(|(name, (text, seen_at))| {
+            let page = Page::read(name, text.as_str().into(), Stamp::default(), *seen_at).ok()?;
+            Some((name, page))
+        });
+        pages.fold(self, |snapshot, (name, page)| snapshot.with(name, page, budget))
     }
 
     fn head(&self, name: &FileName, page: &Page) -> FileHead {

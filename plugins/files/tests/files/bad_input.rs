@@ -6,7 +6,7 @@ use std::path::Path;
 
 use skymem_core::files::{Edit, FileError};
 
-use super::world::{World, name, noon};
+use super::world::{World, add_user, name, noon};
 
 /// After `damage`, which works on NOW.md, the last good text is still in use, the fault has `words`, an edit is
 /// refused, and the file is as `damage` left it. When it is mended, its text is live.
@@ -137,6 +137,21 @@ async fn more_files_than_are_read_is_said() {
     }
 
     world.until_fault_has("there are 6 Markdown files; only the first 3").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_users_broken_folder_is_not_everyones() {
+    let mut world = World::new().await;
+    fs::write(world.root().join("ben"), "no folder").unwrap();
+    let ben = add_user(&world.db, "ben").await;
+
+    world.restart().await;
+
+    assert_eq!(world.prompt().await, "");
+    let error = world.files().list(ben).await.unwrap_err().to_string();
+    assert!(error.contains("cannot make the folder") && error.ends_with("ben"), "{error}");
+    fs::remove_file(world.root().join("ben")).unwrap();
+    assert_eq!(world.files().list(ben).await.unwrap().len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]

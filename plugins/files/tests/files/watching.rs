@@ -89,6 +89,22 @@ async fn vim_copies_to_a_backup_and_writes_in_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn vim_itself_saves_once_where_it_is_installed() {
+    for how in ["set backupcopy=no backup", "set backupcopy=yes nobackup", "set backupcopy=no nowritebackup"] {
+        let Ok(version) = std::process::Command::new("vi").arg("--version").output() else { return };
+        if !String::from_utf8_lossy(&version.stdout).starts_with("VIM") {
+            return;
+        }
+        check(move |folder| {
+            let mut vim = std::process::Command::new("vi");
+            vim.args(["-u", "NONE", "-es", "-c", how, "-c", "%s/.*/the new text/", "-c", "wq", "NOW.md"]);
+            assert!(vim.current_dir(folder).status().unwrap().success());
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn vs_code_writes_in_place() {
     check(|folder| {
         let mut open = OpenOptions::new().write(true).open(folder.join("NOW.md")).unwrap();
