@@ -82,15 +82,6 @@ impl Memory {
         Ok(self.inner.keys.make(user, name, scopes, self.now(), expires_at).await?)
     }
 
-    /// The key of a server that has none yet, good for everything; `None` when there is a key already.
-    ///
-    /// # Errors
-    ///
-    /// When the database gave no answer.
-    pub async fn first_key(&self, user: UserId) -> Result<Option<NewKey>, EngineError> {
-        Ok(self.inner.keys.first_key(user, self.now()).await?)
-    }
-
     /// The key that `presented` is; `None` when it opens nothing: unknown, wrong, expired or revoked.
     ///
     /// # Errors

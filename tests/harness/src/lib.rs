@@ -1,1 +1,198 @@
-//! Placeholder.
+//! A whole server in one process, for stories: real doors, real layers, a database of its own, an embedder that needs
+//! no model, and a clock that moves when it is told to.
+//!
+//! ```no_run
+//! use skymem_harness::story;
+//!
+//! #[test]
+//! fn what_was_said_is_recalled() {
+//!     story(async |server| {
+//!         server.says("a", "my dog is Rex", "nice").await;
+//!
+//!         let context = server.context_for("b", "what is my dog called?").await;
+//!
+//!         assert!(context.contains("Rex"), "{context}");
+//!     });
+//! }
+//! ```
+//!
+//! Layers learn by hand: [`TestServer::says`] and [`TestServer::catches_up`] wait until they have.
+#![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot be set up has failed")]
+
+mod client;
+mod database;
+
+use std::ops::Deref;
+use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use futures_util::FutureExt;
+use skymem::config::Config;
+use skymem::serve::{Server, Start};
+use skymem_engine::{Clock, ManualClock, Memory};
+use skymem_models::EmbedderKind;
+use tempfile::TempDir;
+
+pub use client::{Client, Reply};
+use database::Scratch;
+
+/// Runs `test` with a server of its own, and puts everything away however the test ends.
+pub fn story(test: impl AsyncFnOnce(&mut TestServer)) {
+    story_with(|_| {}, test);
+}
+
+/// As [`story`], with a server that `change` configures.
+pub fn story_with(change: impl FnOnce(&mut Config), test: impl AsyncFnOnce(&mut TestServer)) {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime can be made");
+    runtime.block_on(async {
+        let database = Scratch::make().await;
+        let mut server = TestServer::start(&database, change).await;
+        let outcome = AssertUnwindSafe(test(&mut server)).catch_unwind().await;
+        server.stop().await;
+        database.drop().await;
+        if let Err(panic) = outcome {
+            std::panic::resume_unwind(panic);
+        }
+    });
+}
+
+/// A server under test, and the first user's client.
+pub struct TestServer {
+    server: Option<Server>,
+    client: Client,
+    config: Config,
+    clock: Arc<ManualClock>,
+    folder: TempDir,
+}
+
+impl TestServer {
+    async fn start(database: &Scratch, change: impl FnOnce(&mut Config)) -> Self {
+        let folder = TempDir::new().expect("a folder can be made");
+        let mut config = Config::built_in().expect("the built-in configuration is right");
+        config.data.dir = folder.path().to_owned();
+        config.database.url.0 = database.url().to_owned();
+        config.database.pool_connections = 8;
+        config.server.listen = "127.0.0.1:0".parse().expect("an address");
+        config.server.workers = 1;
+        config.embedder.kind = EmbedderKind::Offline;
+        // A busy machine must not fail a test that is not about deadlines.
+        config.engine.context.recall_deadline_ms = 30_000;
+        config.engine.context.embed_deadline_ms = 30_000;
+        change(&mut config);
+        let clock = Arc::new(ManualClock::at(beginning()));
+        let server = start(&config, &clock).await;
+        let key = server.first_key.clone().expect("a new server makes a key");
+        let client = Client::new(server.address, key);
+        Self { server: Some(server), client, config, clock, folder }
+    }
+
+    /// The memory behind the doors.
+    ///
+    /// # Panics
+    ///
+    /// While the server is stopped.
+    #[must_use]
+    pub fn memory(&self) -> &Memory {
+        &self.server.as_ref().expect("the server runs").memory
+    }
+
+    /// What time it is for the server.
+    #[must_use]
+    pub fn now(&self) -> DateTime<Utc> {
+        self.clock.now()
+    }
+
+    /// Lets days go by.
+    pub fn days_pass(&self, days: i64) {
+        self.time_passes(TimeDelta::days(days));
+    }
+
+    /// Lets time go by.
+    pub fn time_passes(&self, span: TimeDelta) {
+        self.clock.pass(span);
+    }
+
+    /// The folder of a user's memory files.
+    #[must_use]
+    pub fn memory_files(&self, user: &str) -> PathBuf {
+        self.folder.path().join("memory-files").join(user)
+    }
+
+    /// Has every layer learn what was recorded so far.
+    ///
+    /// # Panics
+    ///
+    /// When the database gives no answer.
+    pub async fn catches_up(&self) {
+        self.memory().catch_up().await.expect("layers learn");
+    }
+
+    /// Somebody says something and is answered; every layer has learned it when this returns. A minute goes by.
+    pub async fn says(&self, session: &str, text: &str, answer: &str) -> uuid::Uuid {
+        let exchange = self.client.says(session, text, answer).await;
+        self.catches_up().await;
+        self.time_passes(TimeDelta::minutes(1));
+        exchange
+    }
+
+    /// The server ends in order and starts again on the same data, and the same clock.
+    ///
+    /// # Panics
+    ///
+    /// When it does not.
+    pub async fn restarts(&mut self) {
+        self.stop().await;
+        let server = start(&self.config, &self.clock).await;
+        assert_eq!(server.first_key, None, "a server that has keys makes none");
+        self.client.moves_to(server.address);
+        self.server = Some(server);
+    }
+
+    /// A client of another user, who is made when they are new.
+    ///
+    /// # Panics
+    ///
+    /// When the server does not make them.
+    pub async fn other_user(&self, name: &str) -> Client {
+        self.client.post("/v1/users", serde_json::json!({ "name": name })).await.expect(200);
+        let body = serde_json::json!({ "name": "test", "scopes": ["read", "write", "admin"] });
+        let made = self.client.for_user(name).post("/v1/keys", body).await.expect(201);
+        let key = made["key"].as_str().expect("the key's text").to_owned();
+        self.client.with_key(&key)
+    }
+
+    async fn stop(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.stop().await.expect("the server stops in order");
+        }
+    }
+}
+
+impl Deref for TestServer {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+async fn start(config: &Config, clock: &Arc<ManualClock>) -> Server {
+    let start = Start { clock: Arc::clone(clock) as Arc<dyn Clock>, background: false };
+    match Server::start(config, start).await {
+        Ok(server) => server,
+        Err(error) => panic!("the server does not start: {error:#}"),
+    }
+}
+
+/// When stories begin: a Monday.
+#[must_use]
+pub fn beginning() -> DateTime<Utc> {
+    DateTime::from_timestamp(1_770_021_000, 0).expect("a moment")
+}
