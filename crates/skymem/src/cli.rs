@@ -28,16 +28,15 @@ pub fn main() -> ExitCode {
     };
     crate::use_ring();
     let json = global.json;
-    let outcome = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .context("cannot start threads")
-        .and_then(|runtime| {
-            let outcome = runtime.block_on(command.run(&Context::of(global)));
-            // A command that is over waits for no thread that still reads a file or a name server.
-            runtime.shutdown_background();
-            outcome
-        });
+    let outcome =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads").and_then(
+            |runtime| {
+                let outcome = runtime.block_on(command.run(&Context::of(global)));
+                // A command that is over waits for no thread that still reads a file or a name server.
+                runtime.shutdown_background();
+                outcome
+            },
+        );
     match outcome {
         Ok(outcome) => ExitCode::from(outcome.print(json)),
         Err(error) => {

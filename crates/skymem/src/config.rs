@@ -6,7 +6,6 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use figment::providers::{Format as _, Toml};
 use figment::value::{Dict, Map, Value};
 use figment::{Figment, Metadata, Profile, Provider};
 use garde::Validate;
@@ -82,20 +81,8 @@ impl Config {
         if !self.database.url.0.is_empty() && !self.database.url_file.as_os_str().is_empty() {
             bail!("database.url and database.url_file are both set: keep one");
         }
-        let context = &self.engine.context;
-        in_range("engine.context.window_exchanges", context.window_exchanges, 1, 8)?;
-        in_range("engine.context.top_k", context.top_k, 2, 20)?;
-        in_range("engine.context.budget_tokens", context.budget_tokens, 100, 10_000_000)?;
-        in_range("engine.observe.batch_exchanges", self.engine.observe.batch_exchanges, 1, 10_000)?;
-        for (layer, percent) in &context.share_percent {
-            in_range(&format!("engine.context.share_percent.{layer}"), usize::from(*percent), 1, 100)?;
-        }
-        Ok(())
+        self.engine.check().map_err(anyhow::Error::msg)
     }
-}
-
-fn in_range(key: &str, value: usize, least: usize, most: usize) -> Result<()> {
-    if (least..=most).contains(&value) { Ok(()) } else { bail!("{key} is {value}; it is from {least} to {most}") }
 }
 
 /// `[data]`: where things lie on disk. Empty paths are not set.
@@ -228,13 +215,13 @@ impl Loaded {
     }
 
     fn from(file: Option<PathBuf>, variables: impl Iterator<Item = (String, String)>) -> Result<Self> {
-        let defaults: Dict = Figment::from(Toml::string(DEFAULT)).extract().context("the built-in settings")?;
+        let defaults = read_toml(DEFAULT).context("the built-in settings")?;
         let mut figment = Figment::from(Named { name: "default".into(), dict: defaults.clone() });
         if let Some(path) = &file {
-            let dict: Dict = Figment::from(Toml::file_exact(path))
-                .extract()
-                .map_err(|error| anyhow::anyhow!("cannot read the configuration {}: {}", path.display(), error.kind))?;
             let name = path.display().to_string();
+            let text =
+                std::fs::read_to_string(path).with_context(|| format!("cannot read the configuration {name}"))?;
+            let dict = read_toml(&text).with_context(|| format!("cannot read the configuration {name}"))?;
             only_known(&dict, &defaults, &mut Vec::new(), &name)?;
             figment = figment.merge(Named { name, dict });
         }
@@ -246,8 +233,7 @@ impl Loaded {
 
         let mut values: Dict = figment.extract().map_err(in_words)?;
         drop_unset(&mut values);
-        let figment_of_values = Figment::from(Named { name: "settings".into(), dict: values });
-        let mut config: Config = figment_of_values.extract().map_err(|error| blame(error, &figment))?;
+        let mut config: Config = Value::from(values).deserialize().map_err(|error| blame(&error, &figment))?;
         config.layers = switched_on(config.layers)?;
         config.check().map_err(|error| anyhow::anyhow!("bad setting: {error}"))?;
         Ok(Self { config, file, figment })
@@ -272,6 +258,11 @@ impl Loaded {
         });
         Ok(shown)
     }
+}
+
+fn read_toml(text: &str) -> Result<Dict> {
+    let table: toml::Table = toml::from_str(text)?;
+    Value::serialize(&table).map_err(in_words)?.into_dict().context("is no table")
 }
 
 const PREFIX: &str = "SKYMEM_";
@@ -332,8 +323,9 @@ fn of_variable(name: &str, text: &str, defaults: &Dict) -> Result<Option<Dict>> 
 }
 
 fn parsed(name: &str, text: &str) -> Result<Value> {
-    let table: toml::Table = toml::from_str(&format!("value = {text}"))
-        .map_err(|_| anyhow::anyhow!("{name}={text} is no value: write a number, true, false, or a list like [\"a\"]"))?;
+    let table: toml::Table = toml::from_str(&format!("value = {text}")).map_err(|_| {
+        anyhow::anyhow!("{name}={text} is no value: write a number, true, false, or a list like [\"a\"]")
+    })?;
     let value = table.get("value").with_context(|| format!("{name} is empty"))?;
     Value::serialize(value).map_err(in_words)
 }
@@ -364,7 +356,7 @@ fn advice(path: &str, defaults: &Dict) -> String {
 }
 
 /// Tables whose keys the person chooses.
-const OPEN_TABLES: [&str; 1] = ["engine.context.share_percent"];
+const OPEN_TABLES: [&str; 2] = ["engine.context.layer_deadline_ms", "engine.context.share_percent"];
 
 /// That every key is one of the built-in file, which is complete.
 fn only_known(dict: &Dict, known: &Dict, path: &mut Vec<String>, file: &str) -> Result<()> {
@@ -426,7 +418,7 @@ fn list<'a>(dict: &'a Dict, path: &mut Vec<&'a str>, each: &mut dyn FnMut(&str, 
 fn drop_unset(values: &mut Dict) {
     if let Some(Value::Dict(_, embedder)) = values.get_mut("embedder") {
         embedder.retain(|key, value| {
-            let unset = value.as_str() == Some("") || (key == "dimensions" && value.to_u128() == Some(0));
+            let unset = value.as_str() == Some("") || (key == "dimensions" && value.to_i128() == Some(0));
             !unset
         });
     }
@@ -452,7 +444,7 @@ fn in_words(error: figment::Error) -> anyhow::Error {
 }
 
 /// The error with the place where the value was set.
-fn blame(error: figment::Error, figment: &Figment) -> anyhow::Error {
+fn blame(error: &figment::Error, figment: &Figment) -> anyhow::Error {
     let key = error.path.join(".");
     let source = figment.find_metadata(&key).map(|about| about.name.to_string());
     match source {
@@ -585,12 +577,16 @@ mod tests {
         assert_eq!(loaded.config.server.allowed_hosts, ["a", "b"]);
         assert_eq!(loaded.config.embedder.key, Some(Secret("12345".into())), "a text stays a text");
         assert!(!loaded.config.engine.context.note_use);
-        assert_eq!(loaded.config.engine.context.share_percent.len(), 2);
+        assert_eq!(loaded.config.engine.context.share_percent["episodes"], 60);
+        assert_eq!(loaded.config.engine.context.share_percent["files"], 30);
         let shown = loaded.shown().unwrap();
         let of = |key: &str| shown.iter().find(|shown| shown.key == key).unwrap();
         assert_eq!(of("server.listen").source, "SKYMEM_SERVER__LISTEN");
         assert!(of("server.workers").source.ends_with("my.toml"));
-        assert_eq!((of("server.behind_proxy").source.as_str(), of("server.behind_proxy").value.as_str()), ("default", "false"));
+        assert_eq!(
+            (of("server.behind_proxy").source.as_str(), of("server.behind_proxy").value.as_str()),
+            ("default", "false")
+        );
     }
 
     #[test]
@@ -619,20 +615,21 @@ mod tests {
     fn a_value_that_cannot_be_says_where_it_was_set_and_what_it_may_be() {
         check_refused("[server]\nworkers = \"x\"\n", &[], &["server.workers", "my.toml", "invalid type"]);
         check_refused("[embedder]\nkind = \"magic\"\n", &[], &["embedder.kind", "`local`"]);
-        check_refused("[engine.context]\nwindow_exchanges = 9\n", &[], &["window_exchanges is 9; it is from 1 to 8"]);
+        check_refused(
+            "[engine.context]\nwindow_exchanges = 9\n",
+            &[],
+            &["engine.context.window_exchanges is from 1 to 8"],
+        );
         check_refused("[database]\npool_connections = 1\n", &[], &["pool_connections"]);
         check_refused("[database]\nurl = \"a\"\nurl_file = \"b\"\n", &[], &["both set"]);
-        check_refused("[server.auth]\nenabled = false\n[server]\nlisten = \"0.0.0.0:1\"\n", &[], &["duplicate"]);
         check_refused("[server]\nlisten = \"0.0.0.0:1\"\n[server.auth]\nenabled = false\n", &[], &["loopback"]);
     }
 
     #[test]
     fn secrets_are_never_shown() {
-        let loaded = load(
-            Some("[database]\nurl = \"postgres://anna:hunter2@db/x\"\n[embedder]\nkey = \"sk-hunter2\"\n"),
-            &[],
-        )
-        .unwrap();
+        let loaded =
+            load(Some("[database]\nurl = \"postgres://anna:hunter2@db/x\"\n[embedder]\nkey = \"sk-hunter2\"\n"), &[])
+                .unwrap();
 
         let all = format!("{:?} {:?}", loaded.config, loaded.shown().unwrap());
         assert!(!all.contains("hunter2"), "{all}");

@@ -3,17 +3,18 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use skymem_store::postgres::{PostgresSettings, PrivatePostgres};
-use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{ConnectOptions, Connection, PgPool};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::config::{Config, without_password};
 
 /// An open pool, and the Postgres behind it when it is our own.
-pub struct Database {
+pub(crate) struct Database {
     /// The connections.
-    pub pool: PgPool,
+    pub(crate) pool: PgPool,
     private: Option<PrivatePostgres>,
 }
 
@@ -30,7 +31,15 @@ impl Database {
     /// Opens it; starts the private Postgres when none is configured.
     pub(crate) async fn open(config: &Config, needed: Use) -> Result<Self> {
         let (options, private) = match config.database.external_url()? {
-            Some(url) => (external(&url)?, None),
+            Some(url) => {
+                let options = external(&url)?;
+                let patience = match needed {
+                    Use::Server => Duration::from_secs(config.database.connect_timeout_seconds),
+                    Use::Command => Duration::ZERO,
+                };
+                knock(&options, patience).await?;
+                (options, None)
+            }
             None => {
                 let settings = private_settings(config)?;
                 let postgres = match needed {
@@ -58,6 +67,29 @@ impl Database {
         Ok(())
     }
 }
+
+/// Tries to come in until it works, an answer says that it never will, or `patience` is at its end: a database may start
+/// at the same time as the server. The pool itself would only say that it took too long.
+async fn knock(options: &PgConnectOptions, patience: Duration) -> Result<()> {
+    let began = Instant::now();
+    loop {
+        let error = match timeout(patience.max(FIRST_ANSWER), options.connect()).await {
+            Ok(Ok(connection)) => return Ok(connection.close().await?),
+            Ok(Err(error)) => error,
+            Err(_) => sqlx::Error::PoolTimedOut,
+        };
+        let may_pass = matches!(&error, sqlx::Error::Io(_))
+            // cannot_connect_now: it is starting.
+            || error.as_database_error().is_some_and(|refusal| refusal.code().as_deref() == Some("57P03"));
+        if !may_pass || began.elapsed() >= patience {
+            bail!(why_not(options, &error));
+        }
+        sleep(Duration::from_millis(500)).await;
+    }
+}
+
+/// How long an answer may take when nobody wants to wait.
+const FIRST_ANSWER: Duration = Duration::from_secs(10);
 
 /// Where the private Postgres lives.
 pub(crate) fn private_settings(config: &Config) -> Result<PostgresSettings> {

@@ -11,17 +11,17 @@ use serde::{Deserialize, Serialize};
 
 /// Where the server of this machine is, and a key to it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LocalDoor {
+pub(crate) struct LocalDoor {
     /// Its address, like `http://127.0.0.1:8765`.
-    pub url: String,
+    pub(crate) url: String,
     /// A key of the first user, for all there is to do.
-    pub key: String,
+    pub(crate) key: String,
 }
 
 impl LocalDoor {
     /// The file of this name in the data folder.
     #[must_use]
-    pub fn path(data_dir: &Path) -> PathBuf {
+    pub(crate) fn path(data_dir: &Path) -> PathBuf {
         data_dir.join("local-door.json")
     }
 
@@ -30,7 +30,7 @@ impl LocalDoor {
     /// # Errors
     ///
     /// When the file is there and this account may not read it.
-    pub fn read(data_dir: &Path) -> Result<Option<Self>> {
+    pub(crate) fn read(data_dir: &Path) -> Result<Option<Self>> {
         let path = Self::path(data_dir);
         match fs::read(&path) {
             Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
@@ -49,7 +49,7 @@ impl LocalDoor {
     /// # Errors
     ///
     /// When the folder cannot be written to.
-    pub fn write(&self, data_dir: &Path) -> Result<()> {
+    pub(crate) fn write(&self, data_dir: &Path) -> Result<()> {
         let path = Self::path(data_dir);
         let new = path.with_extension("json.new");
         let write = || -> io::Result<()> {

@@ -12,8 +12,9 @@ use crate::config::{LogFormat, LogSettings};
 ///
 /// When the filter cannot be read.
 pub(crate) fn start(settings: &LogSettings) -> Result<()> {
-    let filter = EnvFilter::try_new(&settings.filter)
-        .map_err(|error| anyhow!("log.filter {:?} cannot be read ({error}): write it like info,skymem=debug", settings.filter))?;
+    let filter = EnvFilter::try_new(&settings.filter).map_err(|error| {
+        anyhow!("log.filter {:?} cannot be read ({error}): write it like info,skymem=debug", settings.filter)
+    })?;
     let log = fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let started = match settings.format {
         LogFormat::Json => log.json().flatten_event(true).try_init(),

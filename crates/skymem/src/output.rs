@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{Table, presets};
 use serde_json::Value;
 
 /// The outcome of a command.
@@ -48,10 +48,10 @@ pub(crate) fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// A table without lines, as wide as the terminal.
+/// A table without lines.
 pub(crate) fn table<const COLUMNS: usize>(heads: [&str; COLUMNS], rows: Vec<[String; COLUMNS]>) -> String {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    table.load_style(presets::NOTHING);
     table.set_header(heads);
     for row in rows {
         table.add_row(row);

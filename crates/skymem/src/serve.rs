@@ -119,8 +119,7 @@ impl Server {
 
     /// Waits until the doors close by themselves, which they should not.
     async fn ended(&mut self) -> Result<()> {
-        self.doors.wait().await;
-        bail!("the HTTP server ended by itself; the log says why")
+        std::future::pending().await
     }
 
     /// Answers what is in flight, lets the layers finish what they are at, and stops the database.
@@ -129,13 +128,13 @@ impl Server {
     ///
     /// When Postgres does not stop in order. What was acknowledged is safe nonetheless.
     pub async fn stop(self) -> Result<()> {
-        self.doors.stop().await;
+        let shut = self.doors.stop().await.context("the HTTP server had failed");
         if let Some(background) = self.background {
             background.stop().await;
         }
         // The memory holds connections of the pool, which waits for them.
         drop(self.memory);
-        self.database.close().await
+        self.database.close().await.and(shut)
     }
 
     /// What a person wants to know when it has started.
@@ -231,9 +230,12 @@ fn find_above(folder: &Path) -> PathBuf {
     let here = std::env::current_dir().ok();
     let executable = std::env::current_exe().ok();
     let above = executable.iter().flat_map(|path| path.ancestors().skip(1).take(4));
-    here.as_deref().into_iter().chain(above).map(|place| place.join(folder)).find(|path| path.is_dir()).unwrap_or_else(
-        || here.map_or_else(|| folder.to_owned(), |here| here.join(folder)),
-    )
+    here.as_deref()
+        .into_iter()
+        .chain(above)
+        .map(|place| place.join(folder))
+        .find(|path| path.is_dir())
+        .unwrap_or_else(|| here.map_or_else(|| folder.to_owned(), |here| here.join(folder)))
 }
 
 fn listen(address: SocketAddr) -> Result<TcpListener> {

@@ -52,8 +52,9 @@ impl Context {
         let answer = context.client()?.post(&["v1", "context"], &Value::Object(body)).await?;
 
         let messages = list_at(&answer, "messages").iter();
-        let messages: Vec<String> =
-            messages.map(|message| format!("--- {} ---\n{}", text_at(message, "/role"), text_at(message, "/content"))).collect();
+        let messages: Vec<String> = messages
+            .map(|message| format!("--- {} ---\n{}", text_at(message, "/role"), text_at(message, "/content")))
+            .collect();
         if !context.json() {
             // Beside the messages, so that `skymem context ... > prompt.txt` holds nothing else.
             note(&spent(&answer));

@@ -89,16 +89,16 @@ impl Files {
             Files::List => list(&client).await,
             Files::Show { file, section, revision: None } if section.is_empty() => {
                 let answer = client.get(&["v1", "files", &file], &[]).await?;
-                Ok(Outcome::new(text_at(&answer, "/text"), answer))
+                Ok(text_of(answer))
             }
             Files::Show { file, revision: Some(revision), .. } => {
                 let revision = full_name(&client, &file, &revision).await?;
                 let answer = client.get(&["v1", "files", &file, "history", &revision], &[]).await?;
-                Ok(Outcome::new(text_at(&answer, "/text"), answer))
+                Ok(text_of(answer))
             }
             Files::Show { file, section, revision: None } => {
                 let answer = client.get(&of_section(&file, &section), &[]).await?;
-                Ok(Outcome::new(text_at(&answer, "/text"), answer))
+                Ok(text_of(answer))
             }
             Files::Edit(edit) => edit.run(&client).await,
             Files::History { file } => history(&client, &file).await,
@@ -157,6 +157,11 @@ impl Edit {
             Err(error) => Err(conflict(&error, draft)),
         }
     }
+}
+
+/// The answer, of which people want the text alone.
+fn text_of(answer: Value) -> Outcome {
+    Outcome::new(text_at(&answer, "/text").to_owned(), answer)
 }
 
 fn of_section<'a>(file: &'a str, headings: &'a [String]) -> Vec<&'a str> {
@@ -300,11 +305,11 @@ async fn diff(client: &Client, file: &str, from: Option<String>, to: Option<Stri
             before.cloned().with_context(|| format!("{file} has no revision before {}", short(&to)))?
         }
     };
-    let text_of = async |revision: &str| {
+    let revision = async |revision: &str| {
         let answer = client.get(&["v1", "files", file, "history", revision], &[]).await?;
         anyhow::Ok(text_at(&answer, "/text").to_owned())
     };
-    let (old, new) = (text_of(&from).await?, text_of(&to).await?);
+    let (old, new) = (revision(&from).await?, revision(&to).await?);
     let diff = TextDiff::from_lines(&old, &new);
     let shown = diff.unified_diff().header(short(&from), short(&to)).to_string();
     let text = if shown.is_empty() { "No difference.".into() } else { shown.clone() };

@@ -10,7 +10,9 @@ use crate::output::{Outcome, counted};
 /// Forget exchanges: at once, and with all that was learned from them. They can be restored for a while.
 #[derive(Args)]
 #[command(group = ArgGroup::new("what").required(true))]
-#[command(after_help = "Examples:\n  skymem forget 0198c0de-0000-7000-8000-000000000000\n  skymem forget --session test --dry-run")]
+#[command(
+    after_help = "Examples:\n  skymem forget 0198c0de-0000-7000-8000-000000000000\n  skymem forget --session test --dry-run"
+)]
 pub(crate) struct Forget {
     /// These exchanges, by id
     #[arg(group = "what")]
@@ -37,7 +39,9 @@ impl Forget {
         let how_many = counted(answer.get("count").and_then(Value::as_u64).unwrap_or(0), "exchange");
         let text = match self.dry_run {
             true => format!("{how_many} would be forgotten."),
-            false => format!("{how_many} forgotten. `skymem exchanges --trash` lists them, `skymem restore` takes them back."),
+            false => format!(
+                "{how_many} forgotten. `skymem exchanges --trash` lists them, `skymem restore` takes them back."
+            ),
         };
         Ok(Outcome::new(text, answer))
     }

@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
@@ -110,7 +110,7 @@ impl Import {
         Ok(Outcome::new(all.text(self.dry_run, left, self.wait), all.json(self.dry_run, left)).failed_if(failed))
     }
 
-    async fn file(&self, path: &PathBuf, choices: &Choices, client: Option<&Client>, all: &mut Report) -> Result<()> {
+    async fn file(&self, path: &Path, choices: &Choices, client: Option<&Client>, all: &mut Report) -> Result<()> {
         let progress = Progress::default();
         let input = Input::open(path, self.format, &progress)?;
         let name = path.file_name().map_or_else(|| "stdin".into(), |name| name.to_string_lossy().into_owned());

@@ -19,7 +19,9 @@ use crate::serve::{ensure_user, first_user, migrate_journal};
 #[derive(Subcommand)]
 pub(crate) enum Key {
     /// Make a key and print it, this once; with --user for that user, who is made when there is none
-    #[command(after_help = "Examples:\n  skymem key create \"chat UI\"\n  skymem key create reader --scope read --days 30")]
+    #[command(
+        after_help = "Examples:\n  skymem key create \"chat UI\"\n  skymem key create reader --scope read --days 30"
+    )]
     Create {
         /// What it is for
         #[arg(default_value = "key")]
@@ -78,13 +80,7 @@ impl Key {
         outcome
     }
 
-    async fn act(
-        self,
-        config: &Config,
-        pool: &PgPool,
-        user: Option<&UserName>,
-        now: DateTime<Utc>,
-    ) -> Result<Outcome> {
+    async fn act(self, config: &Config, pool: &PgPool, user: Option<&UserName>, now: DateTime<Utc>) -> Result<Outcome> {
         let (journal, keys) = (Journal::new(pool.clone()), Keys::new(pool.clone()));
         match self {
             Key::Create { name, scopes, days } => {
@@ -130,7 +126,8 @@ async fn all_keys(journal: &Journal, keys: &Keys) -> Result<Vec<(User, store::Ke
 
 async fn find(journal: &Journal, keys: &Keys, id: &str) -> Result<(User, store::Key)> {
     let mut all = all_keys(journal, keys).await?.into_iter();
-    all.find(|(_, key)| key.id.as_str() == id).with_context(|| format!("there is no key {id}: `skymem key list` lists them"))
+    all.find(|(_, key)| key.id.as_str() == id)
+        .with_context(|| format!("there is no key {id}: `skymem key list` lists them"))
 }
 
 fn made(new: &store::NewKey, user: &User) -> Outcome {

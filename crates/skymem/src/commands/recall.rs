@@ -121,7 +121,8 @@ fn recall(place: usize, recall: &Value) -> String {
         (session, _) => format!("  session {session}"),
     };
     let when = minute(text_at(recall, "/occurred_at"));
-    let head = format!("{place}. {}  {} {score:.2}  {when}{from}", text_at(recall, "/citation"), text_at(recall, "/layer"));
+    let head =
+        format!("{place}. {}  {} {score:.2}  {when}{from}", text_at(recall, "/citation"), text_at(recall, "/layer"));
     let mut lines = vec![head.trim_end().to_owned()];
     lines.extend(text_at(recall, "/text").lines().map(|line| format!("   {line}")));
     let around = list_at(recall, "neighbours").iter().filter_map(Value::as_str);
@@ -133,7 +134,9 @@ fn recall(place: usize, recall: &Value) -> String {
 pub(super) fn gaps(answer: &Value) -> Option<String> {
     let lines: Vec<String> = list_at(answer, "gaps")
         .iter()
-        .map(|gap| format!("missing: {} ({}) {}", text_at(gap, "/of"), text_at(gap, "/reason"), text_at(gap, "/detail")))
+        .map(|gap| {
+            format!("missing: {} ({}) {}", text_at(gap, "/of"), text_at(gap, "/reason"), text_at(gap, "/detail"))
+        })
         .collect();
     if lines.is_empty() { None } else { Some(lines.join("\n")) }
 }

@@ -1,6 +1,6 @@
 //! `skymem reembed`
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use serde_json::json;
 use skymem_core::{LayerName, Purpose};
@@ -20,6 +20,11 @@ pub(crate) struct Reembed {}
 
 impl Reembed {
     pub(crate) async fn run(self, context: &Context) -> Result<Outcome> {
+        if let Ok(client) = context.client()
+            && client.get(&["health", "live"], &[]).await.is_ok()
+        {
+            bail!("a server runs and would not know of it: stop it first, then run `skymem reembed` again");
+        }
         let config = &context.loaded()?.config;
         let embedder = open_embedder(config).await?;
         // Nothing is thrown away before its replacement can be made.

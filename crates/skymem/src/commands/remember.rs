@@ -11,7 +11,9 @@ use crate::output::{Outcome, text_at};
 
 /// Tell memory something.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  skymem remember \"I am allergic to peanuts\" --pin\n  git log -1 | skymem remember -")]
+#[command(
+    after_help = "Examples:\n  skymem remember \"I am allergic to peanuts\" --pin\n  git log -1 | skymem remember -"
+)]
 pub(crate) struct Remember {
     /// What to remember; - reads it from standard input
     text: String,

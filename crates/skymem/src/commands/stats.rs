@@ -93,7 +93,9 @@ mod tests {
                         "parked": [{"exchange": "e1", "reason": "too long"}], "faults": ["NOW.md: not UTF-8"]}],
         }));
 
-        for part in ["1,234", "2024-01-01 00:00 to", "1.5 kB", "still to learn      3", "parked: e1 (too long)", "not UTF-8"] {
+        for part in
+            ["1,234", "2024-01-01 00:00 to", "1.5 kB", "still to learn      3", "parked: e1 (too long)", "not UTF-8"]
+        {
             assert!(shown.contains(part), "{part:?} is not in:\n{shown}");
         }
     }

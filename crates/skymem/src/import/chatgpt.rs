@@ -21,7 +21,8 @@ pub(super) fn read(reader: impl Read, tools: bool, sink: &mut Sink<'_>) -> Resul
 /// Reads every `conversations*.json` of the archive that ChatGPT sends; large exports have several.
 pub(super) fn read_zip(file: Box<dyn ReadSeek + Send>, tools: bool, sink: &mut Sink<'_>) -> Result<()> {
     let mut archive = ZipArchive::new(file).context("the zip file is damaged or incomplete")?;
-    let mut names: Vec<String> = archive.file_names().filter(|name| holds_conversations(name)).map(Into::into).collect();
+    let names = archive.file_names().filter_map(|name| Some(name.ok()?.into_owned()));
+    let mut names: Vec<String> = names.filter(|name| holds_conversations(name)).collect();
     names.sort();
     if names.is_empty() {
         bail!("the zip file holds no conversations.json: it is no ChatGPT export");
@@ -110,11 +111,13 @@ fn conversation(value: &Value, place: Place, tools: bool, sink: &mut Sink<'_>) -
 }
 
 /// The session id of a conversation and the messages of the branch that was last seen, oldest first, with their ids.
-fn branch(conversation: &Value) -> Result<(&str, Vec<(&str, &Map<String, Value>)>), String> {
+fn branch(conversation: &Value) -> Result<(&str, Vec<Message<'_>>), String> {
     let Some(mapping) = conversation.get("mapping").and_then(Value::as_object) else {
         return Err(match conversation.get("messages").or_else(|| conversation.get("role")) {
             Some(_) => "is OpenAI-style, in a list: make JSONL of it with `jq -c '.[]' FILE > FILE.jsonl`".into(),
-            None if conversation.get("chat_messages").is_some() => "is of a Claude export, which cannot be read yet".into(),
+            None if conversation.get("chat_messages").is_some() => {
+                "is of a Claude export, which cannot be read yet".into()
+            }
             None => "has no `mapping`: it is no conversation of a ChatGPT export".into(),
         });
     };
@@ -143,6 +146,9 @@ fn branch(conversation: &Value) -> Result<(&str, Vec<(&str, &Map<String, Value>)
     branch.reverse();
     Ok((session, branch))
 }
+
+/// A message and its id.
+type Message<'a> = (&'a str, &'a Map<String, Value>);
 
 fn newest_leaf(mapping: &Map<String, Value>) -> Option<&str> {
     let is_leaf = |node: &Value| node.get("children").and_then(Value::as_array).is_none_or(Vec::is_empty);
@@ -329,9 +335,16 @@ mod tests {
                 node("2", Some("1"), message("system", "You are ChatGPT.")),
                 node("3", Some("2"), of_kind("user", json!({"content_type": "user_editable_context", "text": "x"}))),
                 node("4", Some("3"), hidden),
-                node("5", Some("4"), of_kind("user", json!({"content_type": "multimodal_text", "parts": [
+                node(
+                    "5",
+                    Some("4"),
+                    of_kind(
+                        "user",
+                        json!({"content_type": "multimodal_text", "parts": [
                     {"content_type": "image_asset_pointer", "asset_pointer": "file-service://x"}, "What is this?",
-                    {"content_type": "audio_transcription", "text": "And this?"}]}))),
+                    {"content_type": "audio_transcription", "text": "And this?"}]}),
+                    ),
+                ),
                 node("6", Some("5"), of_kind("assistant", json!({"content_type": "thoughts", "content": "hm"}))),
                 node("7", Some("6"), call),
                 node("8", Some("7"), of_kind("tool", json!({"content_type": "execution_output", "text": "1"}))),

@@ -338,7 +338,9 @@ mod tests {
     #[test]
     fn a_mended_line_does_not_rename_the_turns_after_it() {
         let before = found_in("{\"role\":\"user\",\"content\":\"a\"}\n{oops\n{\"role\":\"user\",\"content\":\"b\"}\n");
-        let after = turns_in("{\"role\":\"user\",\"content\":\"a\"}\n{\"role\":\"user\",\"content\":\"!\"}\n{\"role\":\"user\",\"content\":\"b\"}\n");
+        let after = turns_in(
+            "{\"role\":\"user\",\"content\":\"a\"}\n{\"role\":\"user\",\"content\":\"!\"}\n{\"role\":\"user\",\"content\":\"b\"}\n",
+        );
 
         let Found::Turn(last) = &before[2] else { panic!() };
         assert_eq!(last.client_id, after[2].client_id);
@@ -360,7 +362,7 @@ mod tests {
     fn a_bad_line_is_reported_with_its_reason_and_the_next_one_is_read() {
         check_problem("{oops", "is not JSON: key must be a string at column 2");
         check_problem("[1,2]", "not a JSON object");
-        check_problem(b"{\"role\":\"user\",\"content\":\"\xff\"}", "is not UTF-8 (byte 28)");
+        check_problem(b"{\"role\":\"user\",\"content\":\"\xff\"}", "is not UTF-8 (byte 27)");
         check_problem("{\"text\":\"hello\"}", "neither `messages`");
         check_problem("{\"messages\":{}}", "`messages` is not a list");
         check_problem("{\"messages\":[]}", "`messages` is empty");
@@ -387,7 +389,8 @@ mod tests {
 
     #[test]
     fn a_file_without_a_single_json_object_is_the_wrong_file() {
-        let reader: Box<dyn BufRead + Send> = Box::new(std::io::Cursor::new(b"{\n  \"messages\": [\n  ]\n}\n".to_vec()));
+        let reader: Box<dyn BufRead + Send> =
+            Box::new(std::io::Cursor::new(b"{\n  \"messages\": [\n  ]\n}\n".to_vec()));
 
         let error = read(reader, "chats", &mut |_| ControlFlow::Continue(())).unwrap_err();
 

@@ -201,7 +201,12 @@ impl Input {
         Self::of_text(name, stem, Box::new(BufReader::with_capacity(BUFFER, counted)), format)
     }
 
-    fn of_text(name: String, stem: String, mut reader: Box<dyn BufRead + Send>, format: Option<Format>) -> Result<Self> {
+    fn of_text(
+        name: String,
+        stem: String,
+        mut reader: Box<dyn BufRead + Send>,
+        format: Option<Format>,
+    ) -> Result<Self> {
         let format = match (detect(&mut *reader).with_context(|| format!("cannot import {name}"))?, format) {
             (_, Some(told)) => told,
             (Some(detected), None) => detected,
@@ -211,11 +216,6 @@ impl Input {
             ),
         };
         Ok(Self { name, stem, kind: Kind::Text(reader), format })
-    }
-
-    /// The format it will be read as.
-    pub(crate) fn format(&self) -> Format {
-        self.format
     }
 }
 

@@ -287,7 +287,8 @@ mod tests {
     #[tokio::test]
     async fn a_turn_refused_among_good_ones_is_named_by_its_line() {
         let refused = json!([{"index": 1, "field": "content", "reason": "must not be blank"}]);
-        let (url, server) = scripted(vec![("207 Multi-Status", json!({"recorded": 1, "already": 0, "refused": refused}))]);
+        let (url, server) =
+            scripted(vec![("207 Multi-Status", json!({"recorded": 1, "already": 0, "refused": refused}))]);
 
         let sent = sender(&url).send(&[turn(7), turn(9)]).await.unwrap();
 
