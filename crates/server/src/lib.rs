@@ -65,7 +65,7 @@ pub async fn serve(memory: Memory, settings: ServerSettings, listener: TcpListen
     let server = server.listen(listener)?.run();
     let handle = server.handle();
     let upkeep = tokio::spawn(upkeep(rates));
-    Ok(Running { address, handle, server: tokio::spawn(server), upkeep })
+    Ok(Running { address, handle, server: Some(tokio::spawn(server)), upkeep })
 }
 
 /// What a client may take to send its headers.
@@ -101,7 +101,8 @@ async fn upkeep(rates: Arc<Rates>) {
 pub struct Running {
     address: SocketAddr,
     handle: ServerHandle,
-    server: JoinHandle<std::io::Result<()>>,
+    /// `None` once it has ended.
+    server: Option<JoinHandle<std::io::Result<()>>>,
     upkeep: JoinHandle<()>,
 }
 
@@ -117,18 +118,20 @@ impl Running {
     /// # Errors
     ///
     /// When the server had failed.
-    pub async fn stop(self) -> Result<(), ServeError> {
+    pub async fn stop(mut self) -> Result<(), ServeError> {
         self.handle.stop(true).await;
         self.wait().await
     }
 
-    /// Returns when the server ends by itself, which it does only when it fails.
+    /// Returns when the server ends by itself, which it does only when it fails. May be given up and asked again.
     ///
     /// # Errors
     ///
     /// When the server had failed.
-    pub async fn wait(self) -> Result<(), ServeError> {
-        let ended = self.server.await;
+    pub async fn wait(&mut self) -> Result<(), ServeError> {
+        let Some(server) = &mut self.server else { return Ok(()) };
+        let ended = server.await;
+        self.server = None;
         self.upkeep.abort();
         ended.map_err(std::io::Error::other)??;
         Ok(())

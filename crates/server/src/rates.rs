@@ -51,7 +51,7 @@ impl Rates {
         let until = self.shut_out().get(&address).copied();
         match until {
             Some(until) if until > now => Err(ApiError::rate_limited(
-                until.duration_since(now).into(),
+                until.duration_since(now),
                 "too many wrong keys came from your address: wait, then send the right one",
             )),
             _ => Ok(()),

@@ -120,20 +120,15 @@ impl<'de, T: FromStr<Err = BadName>> Deserialize<'de> for Word<T> {
 }
 
 /// A field that tells "leave it" (absent) from "take it away" (null) from a new value.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum Change<T> {
     /// Absent: it stays.
+    #[default]
     Leave,
     /// Null: it goes.
     Clear,
     /// It becomes this.
     Set(T),
-}
-
-impl<T> Default for Change<T> {
-    fn default() -> Self {
-        Change::Leave
-    }
 }
 
 impl<T> Change<T> {

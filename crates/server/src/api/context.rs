@@ -60,14 +60,14 @@ pub(crate) struct ContextBody {
     top_k: Option<Whole<2, 20>>,
     /// What one recall is: `exchange`, `turn` or `segment`.
     #[serde(default)]
-    #[schema(value_type = Option<String>, example = "exchange")]
+    #[schema(value_type = String, example = "exchange")]
     unit: Unit,
     /// What may be recalled at all.
     #[serde(default)]
     filter: FilterBody,
     /// Only these layers; absent for all.
     #[serde(default)]
-    #[schema(value_type = Option<Vec<String>>)]
+    #[schema(value_type = Vec<String>)]
     layers: Vec<Words<64>>,
     /// How many exchanges before and after come with each recall.
     #[schema(value_type = Option<u32>, minimum = 0, maximum = 5)]

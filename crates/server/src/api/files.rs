@@ -336,7 +336,7 @@ pub(crate) struct SectionBody {
 pub(crate) struct AppendBody {
     /// The headings down to the section; absent for the end of the file.
     #[serde(default)]
-    #[schema(value_type = Option<Vec<String>>)]
+    #[schema(value_type = Vec<String>)]
     headings: Vec<Words<500>>,
     /// The line or paragraph, in Markdown.
     #[schema(value_type = String, max_length = 100_000)]

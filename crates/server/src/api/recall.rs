@@ -56,14 +56,14 @@ pub(crate) struct RecallBody {
     top_k: Option<Whole<2, 20>>,
     /// What one recall is: `exchange`, `turn` or `segment`.
     #[serde(default)]
-    #[schema(value_type = Option<String>, example = "exchange")]
+    #[schema(value_type = String, example = "exchange")]
     unit: Unit,
     /// What may come back at all.
     #[serde(default)]
     filter: FilterBody,
     /// Only these layers; absent for all.
     #[serde(default)]
-    #[schema(value_type = Option<Vec<String>>)]
+    #[schema(value_type = Vec<String>)]
     layers: Vec<Words<64>>,
     /// How many exchanges before and after come with each recall.
     #[schema(value_type = Option<u32>, minimum = 0, maximum = 5)]
@@ -124,19 +124,19 @@ pub(crate) fn layer_names(names: Vec<Words<64>>) -> Vec<LayerName> {
 pub(crate) struct FilterBody {
     /// Only from these sessions.
     #[serde(default)]
-    #[schema(value_type = Option<Vec<String>>)]
+    #[schema(value_type = Vec<String>)]
     sessions: Vec<SessionId>,
     /// Only from these collections.
     #[serde(default)]
-    #[schema(value_type = Option<Vec<String>>)]
+    #[schema(value_type = Vec<String>)]
     collections: Vec<Collection>,
     /// Only from these sources.
     #[serde(default)]
-    #[schema(value_type = Option<Vec<String>>)]
+    #[schema(value_type = Vec<String>)]
     sources: Vec<Source>,
     /// Only what these roles said.
     #[serde(default)]
-    #[schema(value_type = Option<Vec<String>>)]
+    #[schema(value_type = Vec<String>)]
     roles: Vec<Word<Role>>,
     /// Only what was said at this moment or later: RFC 3339 with its zone.
     #[schema(value_type = Option<DateTime<Utc>>)]

@@ -88,7 +88,6 @@ pub(crate) async fn record_bulk(who: Writer, memory: Data<Memory>, body: Bulk) -
 #[derive(Debug, ToSchema)]
 #[schema(title = "RecordBody")]
 #[serde(untagged)]
-#[expect(clippy::large_enum_variant, reason = "made once per request, and taken apart at once")]
 pub(crate) enum RecordBody {
     /// One turn.
     One(OneTurnBody),

@@ -1,6 +1,11 @@
 //! Bad input of every kind gets a clear answer.
 
-use serde_json::json;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 use crate::house::{House, in_a_house, in_a_house_with, problem};
 
@@ -111,6 +116,34 @@ async fn only_json_within_its_limit_is_read() {
             ] {
                 assert_eq!(problem(request.send().await.unwrap()).await["status"], status);
             }
+            house
+        },
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_never_ends_is_given_up() {
+    in_a_house_with(
+        |settings| settings.request_timeout_seconds = 1,
+        |house| async move {
+            let mut line = TcpStream::connect(house.base.trim_start_matches("http://")).await.unwrap();
+            let head = format!(
+                "POST /v1/recall HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\nx-request-id: slow\r\n\
+                 content-type: application/json\r\ncontent-length: 100\r\n\r\n{{",
+                house.key
+            );
+            line.write_all(head.as_bytes()).await.unwrap();
+
+            let mut answer = vec![0; 4_096];
+            let length = timeout(Duration::from_secs(30), line.read(&mut answer)).await.unwrap().unwrap();
+
+            let answer = String::from_utf8_lossy(&answer[..length]).to_string();
+            let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+            assert!(head.starts_with("HTTP/1.1 504"), "{answer}");
+            assert!(head.contains("x-request-id: slow") && head.contains("application/problem+json"), "{answer}");
+            let problem: Value = serde_json::from_str(body).unwrap();
+            assert_eq!((&problem["type"], &problem["request_id"]), (&json!("/problems/timed-out"), &json!("slow")));
             house
         },
     )
