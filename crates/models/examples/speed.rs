@@ -22,22 +22,23 @@ async fn main() -> Result<(), ModelError> {
     let embedder = open(&settings).await?;
     println!("{}: opened in {} ms", embedder.id(), start.elapsed().as_millis());
 
-    let query = text(&*embedder, 12);
+    let question = text(&*embedder, 12);
     let passage = text(&*embedder, 60);
     let long = text(&*embedder, 200);
-    embedder.embed(&[&query], Purpose::Query).await?;
+    embedder.embed(&[&question], Purpose::Query).await?;
     let one = |text: &str, times| best(&*embedder, vec![text.to_owned()], Purpose::Query, times);
-    println!("a query of 12 tokens: {:.1} ms", one(&query, 30).await?.as_secs_f64() * 1e3);
+    println!("a query of 12 tokens: {:.1} ms", one(&question, 30).await?.as_secs_f64() * 1e3);
     println!("a text of 200 tokens: {:.1} ms", one(&long, 8).await?.as_secs_f64() * 1e3);
-    let passages = vec![passage; 64];
+    let passages = vec![passage.clone(); 64];
     let time = best(&*embedder, passages, Purpose::Passage, 3).await?;
     println!("passages of 60 tokens: {:.1} a second", 64.0 / time.as_secs_f64());
-    let passages = passages(&*embedder, &passage);
+    let passages = keep_embedding(&*embedder, &passage);
     tokio::pin!(passages);
     let mut waits = Vec::new();
     while waits.len() < 40 {
         let start = Instant::now();
-        let query = embedder.embed(&[&query], Purpose::Query);
+        let texts = [question.as_str()];
+        let query = embedder.embed(&texts, Purpose::Query);
         tokio::pin!(query);
         tokio::select! {
             answer = &mut query => { answer?; waits.push(start.elapsed()) }
@@ -58,7 +59,7 @@ async fn main() -> Result<(), ModelError> {
 }
 
 /// Embeds `passage` over and over; ends only by an error.
-async fn passages(embedder: &dyn Embedder, passage: &str) -> Result<(), ModelError> {
+async fn keep_embedding(embedder: &dyn Embedder, passage: &str) -> Result<(), ModelError> {
     loop {
         embedder.embed(&[passage; 256], Purpose::Passage).await?;
     }
