@@ -93,6 +93,11 @@ impl Client {
         self.send(self.http.post(self.url(path)).json(&body)).await
     }
 
+    /// Sends a JSON body to a server that may be gone; `None` when it is.
+    pub async fn try_post(&self, path: &str, body: Value) -> Option<Reply> {
+        self.try_send(self.http.post(self.url(path)).json(&body)).await.ok()
+    }
+
     /// Sends any body.
     pub async fn post_text(&self, path: &str, content_type: &str, body: impl Into<reqwest::Body>) -> Reply {
         self.send(self.http.post(self.url(path)).header("content-type", content_type).body(body)).await
@@ -157,6 +162,10 @@ impl Client {
     }
 
     async fn send(&self, request: reqwest::RequestBuilder) -> Reply {
+        self.try_send(request).await.expect("the server answers")
+    }
+
+    async fn try_send(&self, request: reqwest::RequestBuilder) -> reqwest::Result<Reply> {
         let request = match &self.key {
             Some(key) => request.bearer_auth(key),
             None => request,
@@ -165,15 +174,15 @@ impl Client {
             Some(user) => request.header("x-memory-user", user),
             None => request,
         };
-        let response = request.send().await.expect("the server answers");
+        let response = request.send().await?;
         let header = |name: &str| Some(response.headers().get(name)?.to_str().ok()?.to_owned());
         let content_type = header("content-type").unwrap_or_default();
         let content_type = content_type.split(';').next().unwrap_or_default().to_owned();
         let etag = header("etag");
         let status = response.status().as_u16();
-        let text = response.text().await.expect("the answer is text");
+        let text = response.text().await?;
         let json = serde_json::from_str(&text).unwrap_or(Value::Null);
-        Reply { status, content_type, etag, text, json }
+        Ok(Reply { status, content_type, etag, text, json })
     }
 }
 

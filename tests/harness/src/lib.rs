@@ -21,6 +21,7 @@
 
 mod client;
 mod database;
+mod victim;
 
 use std::ops::Deref;
 use std::panic::AssertUnwindSafe;
@@ -37,6 +38,7 @@ use tempfile::TempDir;
 
 pub use client::{Client, Reply};
 use database::Scratch;
+pub use victim::{Victim, be_the_victim};
 
 /// Runs `test` with a server of its own, and puts everything away however the test ends.
 pub fn story(test: impl AsyncFnOnce(&mut TestServer)) {
@@ -164,7 +166,7 @@ impl TestServer {
         self.client.post("/v1/users", serde_json::json!({ "name": name })).await.expect(200);
         let body = serde_json::json!({ "name": "test", "scopes": ["read", "write", "admin"] });
         let made = self.client.for_user(name).post("/v1/keys", body).await.expect(201);
-        let key = made["key"].as_str().expect("the key's text").to_owned();
+        let key = made["text"].as_str().expect("the key's text").to_owned();
         self.client.with_key(&key)
     }
 

@@ -1,5 +1,13 @@
 //! End-to-end tests, one module per promise. Through the doors, with a manual clock and without a model.
 #![cfg(test)]
 
+mod bad_input;
+mod conformance;
+mod context;
+mod crash;
+mod files;
 mod five_turns;
+mod forgetting;
+mod keys;
 mod layering;
+mod restart;
