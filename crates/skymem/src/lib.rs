@@ -12,6 +12,7 @@ mod import;
 mod logging;
 mod output;
 pub mod plugins;
+mod progress;
 pub mod serve;
 
 /// Chooses the one provider of cryptography, for TLS to databases, models and servers.

@@ -56,6 +56,9 @@ pub(crate) fn table<const COLUMNS: usize>(heads: [&str; COLUMNS], rows: Vec<[Str
     for row in rows {
         table.add_row(row);
     }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
     // The table pads its last column with spaces that nobody sees until a line wraps.
     table.to_string().lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }

@@ -119,7 +119,8 @@ impl Server {
 
     /// Waits until the doors close by themselves, which they should not.
     async fn ended(&mut self) -> Result<()> {
-        std::future::pending().await
+        self.doors.wait().await.context("the HTTP server failed")?;
+        bail!("the HTTP server ended by itself; the log says why")
     }
 
     /// Answers what is in flight, lets the layers finish what they are at, and stops the database.

@@ -1,12 +1,14 @@
-//! `skymem doctor`: says in words what is wrong, and what to do about it. Changes nothing.
+//! `skymem doctor`: says in words what is wrong, and what to do about it. Mends nothing by itself.
 
 use std::net::TcpListener;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Result;
 use serde::Serialize;
 use serde_json::{Value, json};
 use skymem_core::Purpose;
+use skymem_engine::SystemClock;
 use skymem_models::EmbedderKind;
 use skymem_store::Journal;
 use skymem_store::postgres::find_binaries;
@@ -17,7 +19,7 @@ use crate::client::{CallError, Client};
 use crate::config::Config;
 use crate::database::{Database, Use, private_settings};
 use crate::output::{Outcome, bytes, grouped, list_at, text_at};
-use crate::serve::open_embedder;
+use crate::serve::{open_embedder, open_memory};
 
 /// Looks at everything that can go wrong; fails when something has.
 pub(crate) async fn run(context: &Context) -> Result<Outcome> {
@@ -233,8 +235,15 @@ async fn database(config: &Config, server_runs: bool, report: &mut Report) {
         ),
         Err(error) => report.fail("database", format!("{whose} gives no answer: {error}"), ""),
     }
-    if !server_runs && let Err(error) = lag(&database.pool, report).await {
-        report.warn("layers", format!("cannot tell how far they are: {error:#}"), "");
+    if !server_runs {
+        if let Err(error) = lag(&database.pool, report).await {
+            report.warn("layers", format!("cannot tell how far they are: {error:#}"), "");
+        }
+        // Opening the layers brings their tables up to date, as the next start does anyhow. Another server may use an
+        // external database right now: there a mere look must change nothing.
+        if !external && let Err(error) = open_memory(config, Arc::new(SystemClock), &database.pool).await {
+            report.fail("layers", format!("the server would not start: {error:#}"), "");
+        }
     }
     if let Err(error) = database.close().await {
         report.warn("database", format!("it did not close in order: {error:#}"), "");
@@ -325,12 +334,9 @@ async fn embedder(config: &Config, report: &mut Report) {
             "set embedder.kind to local, openai or ollama, then run `skymem reembed`",
         ),
         (Ok(id), _) => report.ok("embedder", id),
-        (Err(error), EmbedderKind::Local) => report.fail(
-            "embedder",
-            format!("{error:#}"),
-            "`make setup` in the checkout fetches the model; embedder.folder says where it lies. Without it memory is \
-             searched by words alone",
-        ),
+        (Err(error), EmbedderKind::Local) => {
+            report.fail("embedder", format!("{error:#}"), "until then memory is searched by words alone")
+        }
         (Err(error), _) => report.fail("embedder", format!("{error:#}"), "check [embedder]: url, model, key"),
     }
 }
@@ -346,6 +352,14 @@ async fn memory(client: &Client, report: &mut Report) {
         let behind = layer.get("behind").and_then(Value::as_i64).unwrap_or(0);
         let parked = i64::try_from(list_at(layer, "parked").len()).unwrap_or(i64::MAX);
         progress(name, behind, parked, report);
+        let polls = |count: &Value| text_at(count, "/name") == "polling" && count.get("count") == Some(&json!(1));
+        if list_at(layer, "counts").iter().any(polls) {
+            report.warn(
+                "files",
+                "the system does not tell of changes, so the disk is looked at every few seconds",
+                "raise fs.inotify.max_user_watches, or set layers.files.watch to \"poll\" on a network folder",
+            );
+        }
         for fault in list_at(layer, "faults").iter().filter_map(Value::as_str) {
             report.warn("files", fault, "the last good text stays in use until it is mended");
         }

@@ -1,6 +1,5 @@
 //! `skymem import`
 
-use std::io::IsTerminal;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,7 +7,6 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow};
 use chrono::{DateTime, Utc};
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use skymem_core::Collection;
 use tokio::sync::mpsc;
@@ -18,6 +16,7 @@ use crate::cli::Context;
 use crate::client::Client;
 use crate::import::{Batcher, Choices, Format, Found, Input, Problem, Progress, Sender, SentSoFar, Tally, read};
 use crate::output::{Outcome, counted, grouped, note};
+use crate::progress::Bar;
 
 use super::stats::behind;
 
@@ -114,7 +113,7 @@ impl Import {
         let progress = Progress::default();
         let input = Input::open(path, self.format, &progress)?;
         let name = path.file_name().map_or_else(|| "stdin".into(), |name| name.to_string_lossy().into_owned());
-        let shown = Shown::new(&name, &progress);
+        let (bar, began) = (Bar::new(&name), Instant::now());
         let sender = client.map(|client| {
             let source: String = format!("import:{name}").chars().filter(|c| !c.is_control()).take(200).collect();
             Sender::new(client.clone(), source, Duration::from_secs(self.patience))
@@ -138,16 +137,20 @@ impl Import {
             match one {
                 Found::Turn(turn) => {
                     if batcher.add(*turn) {
-                        all.send(&name, &mut batcher, sender.as_ref(), &shown).await?;
+                        all.send(&name, &mut batcher, sender.as_ref(), &bar).await?;
                     }
                 }
-                Found::Problem(problem) => all.problem(&name, &problem, &shown),
+                Found::Problem(problem) => all.problem(&name, &problem, &bar),
                 Found::LeftOut(_) => {}
             }
-            shown.draw(all.found.turns);
+            let turns = all.found.turns;
+            bar.set(progress.read(), progress.total(), || {
+                let rate = turns as f64 / began.elapsed().as_secs_f64().max(0.001);
+                format!("{}, {rate:.0}/s", counted(turns, "turn"))
+            });
         }
-        all.send(&name, &mut batcher, sender.as_ref(), &shown).await?;
-        shown.finish();
+        all.send(&name, &mut batcher, sender.as_ref(), &bar).await?;
+        bar.finish();
         reader.await.map_err(|error| anyhow!("reading {name} failed: {error}"))?
     }
 }
@@ -161,7 +164,7 @@ struct Report {
 }
 
 impl Report {
-    async fn send(&mut self, file: &str, batcher: &mut Batcher, sender: Option<&Sender>, shown: &Shown) -> Result<()> {
+    async fn send(&mut self, file: &str, batcher: &mut Batcher, sender: Option<&Sender>, bar: &Bar) -> Result<()> {
         let turns = batcher.take();
         let Some(sender) = sender else { return Ok(()) };
         if turns.is_empty() {
@@ -169,18 +172,18 @@ impl Report {
         }
         let sent = sender.send(&turns).await?;
         for problem in &sent.refused {
-            self.problem(file, problem, shown);
+            self.problem(file, problem, bar);
         }
         self.sent.add(sent);
         Ok(())
     }
 
     /// Says what is wrong as it is found; remembers the first ones for the summary.
-    fn problem(&mut self, file: &str, problem: &Problem, shown: &Shown) {
+    fn problem(&mut self, file: &str, problem: &Problem, bar: &Bar) {
         let text = format!("{file}: {problem}");
         match self.problems.len() {
-            0..MOST_SHOWN => shown.note(&text),
-            MOST_SHOWN => shown.note("(further problems are counted, not listed)"),
+            0..MOST_SHOWN => bar.note(&text),
+            MOST_SHOWN => bar.note("(further problems are counted, not listed)"),
             _ => return,
         }
         self.problems.push(text);
@@ -253,70 +256,9 @@ impl Report {
 
 const MOST_SHOWN: usize = 100;
 
-/// Progress: a bar at a terminal, a line now and then elsewhere.
-struct Shown {
-    bar: ProgressBar,
-    progress: Progress,
-    plain: std::cell::Cell<Option<Instant>>,
-    name: String,
-    began: Instant,
-}
-
-impl Shown {
-    fn new(name: &str, progress: &Progress) -> Self {
-        let bar = match progress.total() {
-            0 => ProgressBar::no_length(),
-            total => ProgressBar::new(total),
-        };
-        let form = "{prefix} {wide_bar} {percent}%  {msg}  {eta} left";
-        if let Ok(style) = ProgressStyle::with_template(form) {
-            bar.set_style(style);
-        }
-        bar.set_prefix(name.to_owned());
-        let at_terminal = std::io::stderr().is_terminal();
-        if !at_terminal {
-            bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
-        }
-        let began = Instant::now();
-        let plain = std::cell::Cell::new((!at_terminal).then_some(began));
-        Self { bar, progress: progress.clone(), plain, name: name.to_owned(), began }
-    }
-
-    fn draw(&self, turns: u64) {
-        let seconds = self.began.elapsed().as_secs_f64();
-        match self.plain.get() {
-            None => {
-                self.bar.set_position(self.progress.read());
-                self.bar.set_message(format!("{}, {:.0}/s", counted(turns, "turn"), turns as f64 / seconds.max(0.001)));
-            }
-            Some(last) if last.elapsed() >= PLAIN_EVERY => {
-                let percent = (self.progress.read() * 100).checked_div(self.progress.total());
-                let percent = percent.map_or_else(String::new, |percent| format!(" ({percent} %)"));
-                note(&format!("{}: {}{percent}, {:.0}/s", self.name, counted(turns, "turn"), turns as f64 / seconds));
-                self.plain.set(Some(Instant::now()));
-            }
-            Some(_) => {}
-        }
-    }
-
-    /// A line above the bar.
-    fn note(&self, text: &str) {
-        self.bar.suspend(|| note(text));
-    }
-
-    fn finish(&self) {
-        self.bar.finish_and_clear();
-    }
-}
-
-const PLAIN_EVERY: Duration = Duration::from_secs(5);
-
 /// Waits until no layer is behind, or none gets on any more; answers how many exchanges are left.
 async fn wait(client: &Client) -> Result<u64> {
-    let bar = ProgressBar::new(0);
-    if let Ok(style) = ProgressStyle::with_template("learning {wide_bar} {pos}/{len}  {eta} left") {
-        bar.set_style(style);
-    }
+    let bar = Bar::new("learning");
     let (mut most, mut least, mut moved) = (0, u64::MAX, Instant::now());
     loop {
         let left = behind(&client.get(&["v1", "stats"], &[]).await.context("cannot tell how far the layers are")?);
@@ -325,12 +267,11 @@ async fn wait(client: &Client) -> Result<u64> {
             moved = Instant::now();
         }
         if left == 0 || moved.elapsed() > STUCK_AFTER {
-            bar.finish_and_clear();
+            bar.finish();
             return Ok(left);
         }
         most = left.max(most);
-        bar.set_length(most);
-        bar.set_position(most - left);
+        bar.set(most - left, most, || format!("{} to go", counted(left, "exchange")));
         sleep(Duration::from_millis(500)).await;
     }
 }
