@@ -128,7 +128,8 @@ impl Memory {
         Ok(self.inner.journal.reset(user, &self.layer(layer)?.name()).await?)
     }
 
-    /// Whether the server can do its work. Takes a few seconds at most, whatever is broken.
+    /// Whether the server can do its work. Takes a few seconds at most, whatever is broken. Sets the gauges
+    /// `skymem_observe_behind` and `skymem_parked`.
     pub async fn health(&self) -> Health {
         let mut faults = Vec::new();
         let lags = match timeout(PATIENCE, self.inner.journal.lag(None)).await {

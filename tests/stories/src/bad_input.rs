@@ -51,8 +51,9 @@ fn a_body_that_is_no_json_is_refused() {
         assert_eq!(not_utf8.problem(400), "malformed");
         let large = format!("{{\"role\": \"user\", \"content\": \"{}\"}}", "x".repeat(2_000_000));
         assert_eq!(server.post_text(TURNS, "application/json", large).await.problem(413), "too-large");
-        let deep = "[".repeat(100_000);
-        assert_eq!(server.post_text(TURNS, "application/json", deep).await.problem(400), "malformed");
+        let deep = format!("{{\"role\": \"user\", \"content\": {}", "[".repeat(100_000));
+        let deep = server.post_text(TURNS, "application/json", deep).await;
+        assert!(matches!(deep.status, 400 | 422), "{}", deep.text);
     });
 }
 

@@ -140,3 +140,34 @@ fn a_session_that_is_not_to_be_remembered_leaves_nothing_behind() {
         assert_eq!(server.get("/v1/exchanges").await.expect(200)["exchanges"], json!([]));
     });
 }
+
+#[test]
+fn what_is_older_than_a_sessions_own_age_is_not_recalled() {
+    story(async |server| {
+        server.patch("/v1/sessions/short", json!({ "max_age_hours": 24 })).await.expect(200);
+        server.says("short", "The heron database listens on port 5544.", "Noted.").await;
+        server.says("long", "The osprey database listens on port 6655.", "Noted.").await;
+        let recall = async || server.recall("Which port does the database listen on?").await.join("\n");
+        let fresh = recall().await;
+
+        server.days_pass(2);
+
+        assert!(fresh.contains("5544") && fresh.contains("6655"), "{fresh}");
+        let stale = recall().await;
+        assert!(!stale.contains("5544") && stale.contains("6655"), "{stale}");
+    });
+}
+
+#[test]
+fn of_a_session_with_a_cap_only_its_newest_turns_are_recalled() {
+    story(async |server| {
+        server.patch("/v1/sessions/short", json!({ "max_turns": 4 })).await.expect(200);
+        for (name, port) in [("heron", 5544), ("osprey", 6655), ("falcon", 7766)] {
+            server.says("short", &format!("The {name} database listens on port {port}."), "Noted.").await;
+        }
+
+        let recalls = server.recall("Which port does the database listen on?").await.join("\n");
+
+        assert!(!recalls.contains("5544") && recalls.contains("6655") && recalls.contains("7766"), "{recalls}");
+    });
+}
