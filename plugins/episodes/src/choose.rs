@@ -1,7 +1,7 @@
 //! From weighed candidates to what is recalled: near-duplicates dropped, one recall per unit, the newest first among
 //! near-equals.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashSet};
 
 use chrono::{DateTime, Utc};
 use skymem_core::{Fate, Role, Seq, Unit};
@@ -20,6 +20,8 @@ pub(crate) struct Candidate {
     pub(crate) fused: f32,
     /// 0 to 1, before fading.
     pub(crate) relevance: f32,
+    /// Whether it was said in the time the question speaks of.
+    pub(crate) in_time: bool,
     /// What fading leaves of it, as a factor.
     pub(crate) decay: f32,
     /// Relevance after fading, 0 to 1.
@@ -108,7 +110,7 @@ pub(crate) struct Choice {
 pub(crate) fn choose(candidates: &mut [Candidate], choice: Choice) -> Vec<Candidate> {
     candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then(b.passage.id.cmp(&a.passage.id)));
     let mut chosen: Vec<usize> = Vec::new();
-    let mut keys: HashMap<Key, ()> = HashMap::new();
+    let mut keys: HashSet<Key> = HashSet::new();
     let mut contents: Vec<BTreeSet<String>> = Vec::new();
     for at in 0..candidates.len() {
         let candidate = &candidates[at];
@@ -117,7 +119,7 @@ pub(crate) fn choose(candidates: &mut [Candidate], choice: Choice) -> Vec<Candid
         }
         let key = Key::of(&candidate.passage, choice.unit);
         let content = content(&candidate.passage);
-        let fate = if keys.contains_key(&key) {
+        let fate = if keys.contains(&key) {
             // Part of what is recalled already.
             Fate::Recalled
         } else if candidate.score < choice.least_score {
@@ -125,7 +127,7 @@ pub(crate) fn choose(candidates: &mut [Candidate], choice: Choice) -> Vec<Candid
         } else if contents.iter().any(|other| nearly_same(other, &content)) {
             Fate::Duplicate
         } else if chosen.len() < choice.limit {
-            keys.insert(key, ());
+            keys.insert(key);
             contents.push(content);
             chosen.push(at);
             Fate::Recalled
@@ -141,10 +143,14 @@ pub(crate) fn choose(candidates: &mut [Candidate], choice: Choice) -> Vec<Candid
     newest_first_among_near_equals(chosen.into_iter().map(|at| candidates[at].clone()).collect(), choice.near_equal)
 }
 
+/// What is true now was said last; but a question that names a time asks for that time.
 fn newest_first_among_near_equals(mut chosen: Vec<Candidate>, near_equal: f32) -> Vec<Candidate> {
     let Some(best) = chosen.first().map(|candidate| candidate.score) else { return chosen };
     let near = chosen.partition_point(|candidate| candidate.score >= best * (1.0 - near_equal));
-    chosen[..near].sort_by(|a, b| b.passage.occurred_at.cmp(&a.passage.occurred_at).then(b.score.total_cmp(&a.score)));
+    chosen[..near].sort_by(|a, b| {
+        let newest = b.passage.occurred_at.cmp(&a.passage.occurred_at);
+        b.in_time.cmp(&a.in_time).then(newest).then(b.score.total_cmp(&a.score))
+    });
     chosen
 }
 
@@ -193,6 +199,7 @@ mod tests {
             words: 1.0,
             fused: score,
             relevance: score,
+            in_time: false,
             decay: 1.0,
             score,
             fate: Fate::BelowLimit,
@@ -212,6 +219,14 @@ mod tests {
         let mut all = vec![candidate(1, 1.0, 1, "red"), candidate(2, 0.85, 9, "blue"), candidate(3, 0.5, 99, "green")];
 
         assert_eq!(seqs(&choose(&mut all, choice(3))), [2, 1, 3]);
+    }
+
+    #[test]
+    fn among_near_equals_one_from_the_time_asked_about_comes_before_newer_ones() {
+        let asked_about = Candidate { in_time: true, ..candidate(1, 0.9, 1, "red") };
+        let mut all = vec![asked_about, candidate(2, 1.0, 9, "blue")];
+
+        assert_eq!(seqs(&choose(&mut all, choice(3))), [1, 2]);
     }
 
     #[test]

@@ -38,8 +38,8 @@ use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use serde::Deserialize;
 use skymem_core::{
-    Considered, Embedder, Embedding, Exchange, ExchangeId, Host, Layer, LayerError, LayerName, LayerStats, ModelError,
-    Plugin, Pruned, Purpose, Query, Recall, RecallId, UserId,
+    Considered, Embedder, EmbedderId, Embedding, Exchange, ExchangeId, Host, Layer, LayerError, LayerName, LayerStats,
+    ModelError, Plugin, Pruned, Purpose, Query, Recall, RecallId, UserId,
 };
 use sqlx::PgPool;
 use tokio::sync::OnceCell;
@@ -80,6 +80,18 @@ impl Plugin for EpisodesPlugin {
             sizes: Mutex::default(),
         }))
     }
+}
+
+/// The name of another embedder than `embedder` that the memory in `db` was embedded by, if there is one; changes nothing.
+///
+/// # Errors
+///
+/// When the database gives no answer.
+pub async fn other_embedder(db: &PgPool, embedder: &EmbedderId) -> Result<Option<String>, LayerError> {
+    if !sql::has_tables(db).await? {
+        return Ok(None);
+    }
+    Ok(sql::other_embedder(db, &embedder.0).await?)
 }
 
 /// `[layers.episodes]`, as the head of this file describes it.

@@ -136,12 +136,14 @@ impl EpisodesLayer {
                     Fate::BelowLimit if !related => Fate::NotFound,
                     fate => fate,
                 };
+                let in_time = query.time_hint.is_some_and(|time| time.contains(known.passage.occurred_at));
                 Candidate {
                     passage: known.passage,
                     cosine,
                     words,
                     fused,
                     relevance,
+                    in_time,
                     decay,
                     score: relevance * decay,
                     fate,
@@ -235,6 +237,7 @@ impl EpisodesLayer {
             .await?
             .into_iter()
             .map(|known| (known.passage.id, known.passage))
+            .filter(|(_, passage)| may_be_told(passage, query))
             .collect();
         let mut recalls = Vec::with_capacity(chosen.len());
         for ((candidate, members), around) in chosen.iter().zip(members).zip(around) {
@@ -281,6 +284,13 @@ impl EpisodesLayer {
             }
         }
     }
+}
+
+/// Whether a passage may stand in a recall beside the one that was found: not what was said after the moment asked about,
+/// and not what the prompt holds already.
+fn may_be_told(passage: &Passage, query: &Query) -> bool {
+    query.as_of.is_none_or(|as_of| passage.occurred_at <= as_of)
+        && !query.window.contains(&ExchangeId(passage.exchange_id))
 }
 
 /// The passages with the best scores by words, at most `most`.

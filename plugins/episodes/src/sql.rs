@@ -70,6 +70,11 @@ pub(crate) async fn other_embedder(db: &PgPool, name: &str) -> sqlx::Result<Opti
     .await
 }
 
+/// Whether this layer has tables yet.
+pub(crate) async fn has_tables(db: &PgPool) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(r#"select to_regclass('episodes.vector') is not null as "there!""#).fetch_one(db).await
+}
+
 /// The time zone of a user, as its IANA name.
 pub(crate) async fn timezone(db: &PgPool, user: UserId) -> sqlx::Result<Option<String>> {
     sqlx::query_scalar!("select timezone from journal.users where id = $1", user.0).fetch_optional(db).await

@@ -1,5 +1,5 @@
 //! The layer against a real Postgres: what is recorded in the journal is found, and what is forgotten is not.
-#![expect(clippy::unwrap_used, reason = "the helpers of a test may fail it")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "the helpers of a test may fail it")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,10 +42,17 @@ async fn a_question_about_something_else_finds_nothing() {
 async fn words_alone_find_in_every_language_when_the_embedder_is_away() {
     let memory = Memory::with(Arc::new(Moody::away())).await;
     memory.says("zh", "我喜欢在周末去北京爬山", "好的，我记住了。").await;
-    memory.says("de", "Meine Schwester wohnt seit dem Sommer in einem kleinen Häuschen bei Bremen an der Weser.", "Schön!").await;
+    memory
+        .says(
+            "de",
+            "Meine Schwester wohnt seit dem Sommer in einem kleinen Häuschen bei Bremen an der Weser.",
+            "Schön!",
+        )
+        .await;
     memory.says("ru", "Мы живём в большом доме у самого моря вместе с бабушкой и двумя собаками.", "Понятно.").await;
 
-    for (question, expected) in [("北京", "爬山"), ("Wo sind die Häuschen?", "Bremen"), ("дома у моря", "бабушкой")] {
+    for (question, expected) in [("北京", "爬山"), ("Wo sind die Häuschen?", "Bremen"), ("дома у моря", "бабушкой")]
+    {
         let found = memory.recall(question).await;
         assert!(found.first().is_some_and(|recall| recall.text.contains(expected)), "{question}: {found:#?}");
     }
@@ -84,8 +91,11 @@ async fn an_exchange_that_grows_is_learned_again_and_not_twice() {
 #[tokio::test]
 async fn what_is_forgotten_leaves_no_trace_not_even_beside_its_neighbour() {
     let memory = Memory::new().await;
-    let secret = memory.says("s1", "The vault code word is xylophone", "I will remember xylophone for you, of course.").await;
-    memory.says("s1", "Now let us talk about cooking dinner tonight", "Sure, what do you have in the fridge today?").await;
+    let secret =
+        memory.says("s1", "The vault code word is xylophone", "I will remember xylophone for you, of course.").await;
+    memory
+        .says("s1", "Now let us talk about cooking dinner tonight", "Sure, what do you have in the fridge today?")
+        .await;
     assert!(!memory.recall("xylophone").await.is_empty());
 
     memory.journal.forget(memory.user.id, &Target::Exchanges(vec![secret]), memory.now()).await.unwrap();
@@ -200,6 +210,28 @@ async fn what_the_window_shows_is_not_recalled_and_explain_says_so() {
 }
 
 #[tokio::test]
+async fn a_merged_episode_shows_nothing_from_after_the_moment_asked_about_nor_from_the_window() {
+    let memory = Memory::new().await;
+    let first = memory.says("s1", "Who has the boat key?", "Jon has it.").await;
+    memory.days_pass(1);
+    let second = memory.says("s1", "And the boat cover?", "Mia has it.").await;
+    let both = memory.recall("boat").await;
+    assert!(both[0].text.contains("Jon") && both[0].text.contains("Mia"), "these are one episode: {both:#?}");
+
+    let earlier = Query { as_of: Some(memory.now() - TimeDelta::hours(1)), ..memory.query("boat").await };
+    let beside_window = Query { window: vec![second], ..memory.query("boat").await };
+
+    for query in [earlier, beside_window] {
+        for unit in [Unit::Exchange, Unit::Segment] {
+            let query = Query { unit, neighbours: 2, ..query.clone() };
+            let found = memory.layer.recall(&query).await.unwrap();
+            assert_eq!(exchanges(&found), [first]);
+            assert!(!format!("{found:?}").contains("Mia"), "{found:#?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn the_newest_comes_first_among_near_equals() {
     let memory = Memory::new().await;
     memory.says("s1", "Which city does Ann live in? Ann lives in Hamburg", "ok").await;
@@ -273,8 +305,20 @@ async fn a_long_answer_comes_back_in_the_part_that_matters_with_its_question() {
 #[tokio::test]
 async fn a_recall_is_what_was_asked_for_a_turn_an_exchange_or_a_segment() {
     let memory = Memory::new().await;
-    memory.says("s1", "Let us plan the garden fence this weekend together", "The garden fence needs twelve posts and some wire.").await;
-    memory.says("s1", "And how many garden fence posts did we order last time", "We ordered twelve garden fence posts and wire.").await;
+    memory
+        .says(
+            "s1",
+            "Let us plan the garden fence this weekend together",
+            "The garden fence needs twelve posts and some wire.",
+        )
+        .await;
+    memory
+        .says(
+            "s1",
+            "And how many garden fence posts did we order last time",
+            "We ordered twelve garden fence posts and wire.",
+        )
+        .await;
 
     let query = memory.query("garden fence posts").await;
     let of = async |unit| memory.layer.recall(&Query { unit, ..query.clone() }).await.unwrap();
@@ -292,9 +336,27 @@ async fn a_recall_is_what_was_asked_for_a_turn_an_exchange_or_a_segment() {
 #[tokio::test]
 async fn neighbours_come_on_request() {
     let memory = Memory::new().await;
-    memory.says("s1", "We begin with the agenda of the annual general assembly of the rowing club", "Good, the agenda is on the table now for everyone to read in peace.").await;
-    memory.says("s1", "The treasurer is Wilhelmina, who was elected in March by all of the members", "Wilhelmina is the treasurer, as the members decided in spring.").await;
-    memory.says("s1", "Last comes the election of the youth warden and a short closing prayer", "Then everybody goes home by boat, if the weather allows for it.").await;
+    memory
+        .says(
+            "s1",
+            "We begin with the agenda of the annual general assembly of the rowing club",
+            "Good, the agenda is on the table now for everyone to read in peace.",
+        )
+        .await;
+    memory
+        .says(
+            "s1",
+            "The treasurer is Wilhelmina, who was elected in March by all of the members",
+            "Wilhelmina is the treasurer, as the members decided in spring.",
+        )
+        .await;
+    memory
+        .says(
+            "s1",
+            "Last comes the election of the youth warden and a short closing prayer",
+            "Then everybody goes home by boat, if the weather allows for it.",
+        )
+        .await;
 
     let query = Query { neighbours: 1, limit: 1, ..memory.query("Wilhelmina treasurer").await };
     let found = memory.layer.recall(&query).await.unwrap();
@@ -469,8 +531,7 @@ impl Memory {
     async fn learn(&self) {
         let name: LayerName = self.layer.name();
         let owner = Uuid::new_v4();
-        while let Some(mut lease) =
-            self.journal.lease(&name, owner, self.now(), TimeDelta::seconds(60)).await.unwrap()
+        while let Some(mut lease) = self.journal.lease(&name, owner, self.now(), TimeDelta::seconds(60)).await.unwrap()
         {
             let unread = self.journal.unread(&lease, 7).await.unwrap();
             let exchanges: Vec<_> = unread.iter().map(|(_, exchange)| exchange.clone()).collect();
