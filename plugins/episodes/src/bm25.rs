@@ -1,8 +1,6 @@
 //! Search by words: BM25 over each passage and the first words of the one it follows.
 
-use std::collections::HashMap;
-
-use crate::fuse::PassageId;
+use crate::fuse::{ByPassage, PassageId};
 use crate::words::Count;
 
 /// How fast more of the same word stops counting.
@@ -15,9 +13,9 @@ const B: f32 = 0.75;
 ///
 /// A passage is searched by its own words and by the first ones of the passage it follows, so that "Yes, on Monday" is
 /// found by the question it answers. Lucene's formula: `idf = ln(1 + (N - n + 0.5) / (n + 0.5))`, k1 = 1.5, b = 0.75.
-pub(crate) fn scores(hits: &[Vec<Hit>], sheet: &Sheet) -> HashMap<PassageId, f32> {
-    let mut scores: HashMap<PassageId, f32> = HashMap::new();
-    let mut counts: HashMap<PassageId, f32> = HashMap::new();
+pub(crate) fn scores(hits: &[Vec<Hit>], sheet: &Sheet) -> ByPassage<f32> {
+    let mut scores: ByPassage<f32> = ByPassage::default();
+    let mut counts: ByPassage<f32> = ByPassage::default();
     for hits in hits {
         counts.clear();
         for hit in hits {
@@ -58,7 +56,7 @@ pub(crate) struct Measure {
 /// All passages of a user: how long they are, and which follows which.
 #[derive(Debug)]
 pub(crate) struct Sheet {
-    measures: HashMap<PassageId, Measure>,
+    measures: ByPassage<Measure>,
     mean_words: f32,
     /// Pairs of a passage and one that follows it, sorted.
     follows: Vec<(PassageId, PassageId)>,
@@ -66,7 +64,7 @@ pub(crate) struct Sheet {
 
 impl Sheet {
     /// `follows` are pairs of a passage and one that follows it, in any order.
-    pub(crate) fn new(measures: HashMap<PassageId, Measure>, mut follows: Vec<(PassageId, PassageId)>) -> Self {
+    pub(crate) fn new(measures: ByPassage<Measure>, mut follows: Vec<(PassageId, PassageId)>) -> Self {
         follows.sort_unstable();
         let all: f32 = measures.values().map(|measure| measure.words).sum();
         let mean_words = (all / measures.len().max(1) as f32).max(1.0);

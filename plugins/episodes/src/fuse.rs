@@ -3,23 +3,27 @@
 
 use std::collections::HashMap;
 
+use rustc_hash::FxHashMap;
 use serde::Deserialize;
 
 /// What the searches by meaning and by words found among a user's passages.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     /// Cosines to the question, of every passage or of the nearest ones.
-    pub(crate) cosines: HashMap<PassageId, f32>,
+    pub(crate) cosines: ByPassage<f32>,
     /// Mean and standard deviation of the cosines over all of the user's passages, however many are in `cosines`.
     pub(crate) cosine_spread: Spread,
     /// BM25 scores of every passage that shares a word with the question.
-    pub(crate) words: HashMap<PassageId, f32>,
+    pub(crate) words: ByPassage<f32>,
     /// How many passages the user has.
     pub(crate) passages: usize,
 }
 
 /// Place of a passage: seq * 4096 + part.
 pub(crate) type PassageId = i64;
+
+/// Something for each of many passages.
+pub(crate) type ByPassage<T> = FxHashMap<PassageId, T>;
 
 /// Mean and standard deviation of a score over many passages.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -77,16 +81,23 @@ impl Spread {
     }
 }
 
-/// The passages with their standard scores summed, best first, at most `most`, and a way to look any other one up.
-pub(crate) fn rank(found: &Found, weights: &Weights, most: usize) -> (Vec<(PassageId, f32)>, Ranking) {
+/// The `eligible` passages with their standard scores summed, best first, at most `most`, and a way to look any other one
+/// up. Those that are not eligible still tell what the average is.
+pub(crate) fn rank(
+    found: &Found,
+    weights: &Weights,
+    most: usize,
+    eligible: impl Fn(PassageId) -> bool,
+) -> (Vec<(PassageId, f32)>, Ranking) {
     let ranking = Ranking {
         words: Spread::of(found.words.values().copied(), found.passages, Spread::default()),
         cosine: found.cosine_spread,
         vector_weight: weights.vector,
     };
     let only_words = found.words.keys().filter(|id| !found.cosines.contains_key(id));
+    let all = found.cosines.keys().chain(only_words).copied();
     let mut ranked: Vec<(PassageId, f32)> =
-        found.cosines.keys().chain(only_words).map(|&id| (id, ranking.score(found, id))).collect();
+        all.filter(|&id| eligible(id)).map(|id| (id, ranking.score(found, id))).collect();
     let by_score = |a: &(PassageId, f32), b: &(PassageId, f32)| b.1.total_cmp(&a.1).then(b.0.cmp(&a.0));
     if ranked.len() > most && most > 0 {
         ranked.select_nth_unstable_by(most - 1, by_score);
@@ -178,7 +189,7 @@ mod tests {
     fn a_passage_near_in_meaning_and_in_words_comes_first() {
         let found = found(&[(1, 0.82), (2, 0.88), (3, 0.87)], &[(3, 5.0)]);
 
-        let (ranked, _) = rank(&found, &Weights::default(), 10);
+        let (ranked, _) = rank(&found, &Weights::default(), 10, |_| true);
 
         assert_eq!(ranked.iter().map(|r| r.0).collect::<Vec<_>>(), [3, 2, 1]);
     }
@@ -187,7 +198,7 @@ mod tests {
     fn words_alone_rank_when_there_is_no_vector() {
         let found = found(&[], &[(1, 1.0), (2, 3.0)]);
 
-        let (ranked, _) = rank(&found, &Weights::default(), 1);
+        let (ranked, _) = rank(&found, &Weights::default(), 1, |_| true);
 
         assert_eq!(ranked[0].0, 2);
         assert_eq!(ranked.len(), 1);
@@ -196,7 +207,7 @@ mod tests {
     #[test]
     fn a_single_memory_is_not_called_outstanding_for_being_alone() {
         let far = found(&[(1, 0.80)], &[]);
-        let (ranked, _) = rank(&far, &Weights::default(), 10);
+        let (ranked, _) = rank(&far, &Weights::default(), 10, |_| true);
 
         assert!(ranked[0].1.abs() < 0.1, "{ranked:?}");
     }

@@ -1,8 +1,9 @@
 //! One question: found by meaning and by words, weighed, chosen, told.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use pgvector::HalfVector;
+use rustc_hash::FxHashSet;
 use skymem_core::{
     Citation, Considered, ExchangeId, Fate, LayerError, Provenance, Query, Recall, RecallId, Score, Unit,
 };
@@ -11,7 +12,7 @@ use uuid::Uuid;
 
 use crate::bm25::{self, Sheet};
 use crate::choose::{Candidate, Choice, Passage, choose};
-use crate::fuse::{self, Found, PassageId, Sign, Spread};
+use crate::fuse::{self, ByPassage, Found, PassageId, Sign, Spread};
 use crate::words::{plain_words, question_terms};
 use crate::{EpisodesLayer, NAME, sql};
 
@@ -74,32 +75,29 @@ impl EpisodesLayer {
     async fn weigh(&self, query: &Query, asked_for: &[PassageId]) -> Result<Vec<Candidate>, LayerError> {
         let user = query.user;
         let window: Vec<Uuid> = query.window.iter().map(|exchange| exchange.0).collect();
-        let (excluded, allowed, embedder) = try_join!(
+        let (excluded, allowed, embedder, tongues) = try_join!(
             async { Ok(sql::excluded(&self.db, user, &window, query.asked_at).await?) },
             async { Ok(sql::allowed(&self.db, user, &query.filter, query.as_of).await?) },
             async { Ok::<_, LayerError>(self.met_embedder().await) },
+            self.tongues(user),
         )?;
-        let (mut found, sheet) = self.find(query, embedder, allowed.as_deref(), asked_for).await?;
-        let barred: HashMap<PassageId, Fate> = excluded
+        let terms = question_terms(&query.text, &tongues);
+        let (found, sheet) = self.find(query, &terms, embedder, allowed.as_deref(), asked_for).await?;
+        let barred: ByPassage<Fate> = excluded
             .into_iter()
             .map(|(id, in_window)| (id, if in_window { Fate::InWindow } else { Fate::Filtered }))
             .collect();
-        let allowed: Option<HashSet<PassageId>> = allowed.map(|ids| ids.into_iter().collect());
+        let allowed: Option<FxHashSet<PassageId>> = allowed.map(|ids| ids.into_iter().collect());
         let fate = |id: PassageId| match (barred.get(&id), &allowed) {
             (Some(&fate), _) => fate,
             (None, Some(allowed)) if !allowed.contains(&id) => Fate::Filtered,
             _ => Fate::BelowLimit,
         };
-        // What may not come back must not take a candidate's place, and still tells what the average is.
-        found.cosines.retain(|&id, _| fate(id) == Fate::BelowLimit || asked_for.contains(&id));
-        let everything = found.words.clone();
-        found.words.retain(|&id, _| fate(id) == Fate::BelowLimit || asked_for.contains(&id));
-
-        let (ranked, ranking) = fuse::rank(&found, &self.settings.weights, self.settings.candidates);
+        let (ranked, ranking) =
+            fuse::rank(&found, &self.settings.weights, self.settings.candidates, |id| fate(id) == Fate::BelowLimit);
         let mut ids: Vec<PassageId> = ranked.into_iter().map(|(id, _)| id).collect();
-        ids.extend(asked_for.iter().filter(|id| !ids.contains(id)).copied().collect::<Vec<_>>());
+        ids.extend_from_slice(asked_for);
         let known = sql::passages(&self.db, user, &ids).await?;
-        found.words = everything;
 
         let named = plain_words(&query.text);
         let signs: Vec<Sign<'_>> = known
@@ -156,13 +154,13 @@ impl EpisodesLayer {
     async fn find(
         &self,
         query: &Query,
+        terms: &[String],
         embedder: Option<sql::KnownEmbedder>,
         allowed: Option<&[PassageId]>,
         asked_for: &[PassageId],
     ) -> Result<(Found, Sheet), LayerError> {
         let user = query.user;
-        let terms = question_terms(&query.text, &self.tongues(user).await?);
-        let by_words = async { Ok::<_, LayerError>(sql::hits(&self.db, user, &terms).await?) };
+        let by_words = async { Ok::<_, LayerError>(sql::hits(&self.db, user, terms).await?) };
         let sheet = async { Ok::<_, LayerError>(sql::sheet(&self.db, user).await?) };
         let by_meaning = async {
             match (&query.embedding, embedder) {
@@ -170,7 +168,7 @@ impl EpisodesLayer {
                     let embedding = HalfVector::from_f32_slice(&embedding.0);
                     self.by_meaning(query, embedder, &embedding, allowed).await
                 }
-                _ => Ok((HashMap::new(), Spread::default())),
+                _ => Ok((ByPassage::default(), Spread::default())),
             }
         };
         let (hits, sheet, (mut cosines, cosine_spread)) = try_join!(by_words, sheet, by_meaning)?;
@@ -199,11 +197,10 @@ impl EpisodesLayer {
         embedder: sql::KnownEmbedder,
         embedding: &HalfVector,
         allowed: Option<&[PassageId]>,
-    ) -> Result<(HashMap<PassageId, f32>, Spread), LayerError> {
+    ) -> Result<(ByPassage<f32>, Spread), LayerError> {
         let user = query.user;
-        let spread = |cosines: &HashMap<PassageId, f32>| {
-            Spread::of(cosines.values().copied(), cosines.len(), embedder.unrelated)
-        };
+        let spread =
+            |cosines: &ByPassage<f32>| Spread::of(cosines.values().copied(), cosines.len(), embedder.unrelated);
         let to_compare = allowed.map_or(self.size(user).unwrap_or(0), <[PassageId]>::len);
         if to_compare <= self.settings.exact_up_to || !sql::has_near_index(&self.db, embedder.id).await? {
             let cosines = sql::cosines(&self.db, user, embedder.id, embedding, allowed).await?;
@@ -219,70 +216,81 @@ impl EpisodesLayer {
 
     /// Recalls with their texts, provenance and surroundings, in the order of `chosen`.
     async fn tell(&self, query: &Query, chosen: &[Candidate]) -> Result<Vec<Recall>, LayerError> {
-        let members = self.members(query, chosen).await?;
-        let mut around: Vec<Vec<PassageId>> = Vec::with_capacity(chosen.len());
-        for (candidate, members) in chosen.iter().zip(&members) {
-            around.push(match (query.neighbours, members.first(), members.last()) {
-                (1.., Some(&first), Some(&last)) => {
-                    let exchanges = i64::try_from(query.neighbours).unwrap_or(i64::MAX);
-                    let session = &candidate.passage.session_id;
-                    sql::around(&self.db, query.user, session, first, last, exchanges).await?
-                }
-                _ => Vec::new(),
-            });
-        }
-        let wanted: HashSet<PassageId> = members.iter().chain(&around).flatten().copied().collect();
-        let missing: Vec<PassageId> = wanted.into_iter().collect();
-        let passages: HashMap<PassageId, Passage> = sql::passages(&self.db, query.user, &missing)
+        let user = query.user;
+        let topics: Vec<(&str, i32)> =
+            chosen.iter().map(|c| (c.passage.session_id.as_str(), c.passage.topic)).collect();
+        let (members, began_at) =
+            try_join!(self.members(query, chosen), async { Ok(sql::topics_began_at(&self.db, user, &topics).await?) })?;
+        let around = self.around(query, chosen, &members).await?;
+        let wanted: Vec<PassageId> = members.iter().chain(&around).flatten().copied().collect();
+        let passages: ByPassage<Passage> = sql::passages(&self.db, user, &wanted)
             .await?
             .into_iter()
             .map(|known| (known.passage.id, known.passage))
             .filter(|(_, passage)| may_be_told(passage, query))
             .collect();
-        let mut recalls = Vec::with_capacity(chosen.len());
-        for ((candidate, members), around) in chosen.iter().zip(members).zip(around) {
-            let own: Vec<&Passage> = members.iter().filter_map(|id| passages.get(id)).collect();
-            let topic = candidate.passage.topic;
-            let session = &candidate.passage.session_id;
-            let began_at = sql::topic_began_at(&self.db, query.user, session, topic).await?;
-            let mut recall = recall(query.unit, candidate, &own);
-            recall.provenance.topic = began_at.map(|at| (topic, at));
-            recall.neighbours = around.iter().filter_map(|id| passages.get(id)).map(Passage::line).collect();
-            recalls.push(recall);
-        }
-        Ok(recalls)
+        let told = |ids: &[PassageId]| ids.iter().filter_map(|id| passages.get(id)).collect::<Vec<&Passage>>();
+        let recalls = chosen.iter().zip(members).zip(around).map(|((candidate, members), around)| {
+            let topic = (candidate.passage.session_id.clone(), candidate.passage.topic);
+            let mut recall = recall(query.unit, candidate, &told(&members));
+            recall.provenance.topic = began_at.get(&topic).map(|&at| (topic.1, at));
+            recall.neighbours = told(&around).into_iter().map(Passage::line).collect();
+            recall
+        });
+        Ok(recalls.collect())
     }
 
     /// The passages that each recall is made of, in order.
     async fn members(&self, query: &Query, chosen: &[Candidate]) -> Result<Vec<Vec<PassageId>>, LayerError> {
         let user = query.user;
+        let passages = chosen.iter().map(|candidate| &candidate.passage);
         match query.unit {
-            Unit::Turn => Ok(chosen.iter().map(|candidate| vec![candidate.passage.id]).collect()),
+            Unit::Turn => Ok(passages.map(|passage| vec![passage.id]).collect()),
             Unit::Segment => {
                 let mut all = Vec::with_capacity(chosen.len());
-                for Candidate { passage, .. } in chosen {
+                for passage in passages {
                     all.push(sql::passages_of_segment(&self.db, user, &passage.session_id, passage.topic).await?);
                 }
                 Ok(all)
             }
             Unit::Exchange => {
-                let split: Vec<Uuid> =
-                    chosen.iter().filter(|c| c.passage.split).map(|c| c.passage.exchange_id).collect();
-                let mut questions = sql::questions(&self.db, user, &split).await?;
-                let mut all = Vec::with_capacity(chosen.len());
-                for Candidate { passage, .. } in chosen {
-                    all.push(if passage.split {
-                        let mut members = questions.get_mut(&passage.exchange_id).cloned().unwrap_or_default();
-                        members.push(passage.id);
-                        members.dedup();
-                        members
-                    } else {
-                        sql::passages_of_episodes(&self.db, user, &[passage.episode]).await?
-                    });
-                }
-                Ok(all)
+                let split: Vec<Uuid> = passages.clone().filter(|p| p.split).map(|p| p.exchange_id).collect();
+                let whole: Vec<PassageId> = passages.clone().filter(|p| !p.split).map(|p| p.episode).collect();
+                let (questions, episodes) = try_join!(
+                    sql::questions(&self.db, user, &split),
+                    sql::passages_of_episodes(&self.db, user, &whole),
+                )?;
+                let members = |passage: &Passage| {
+                    if !passage.split {
+                        return episodes.get(&passage.episode).cloned().unwrap_or_default();
+                    }
+                    let question = questions.get(&passage.exchange_id).copied().filter(|&id| id != passage.id);
+                    question.into_iter().chain([passage.id]).collect()
+                };
+                Ok(passages.map(members).collect())
             }
         }
+    }
+
+    /// The passages around each recall, as far as the query asks for them.
+    async fn around(
+        &self,
+        query: &Query,
+        chosen: &[Candidate],
+        members: &[Vec<PassageId>],
+    ) -> Result<Vec<Vec<PassageId>>, LayerError> {
+        let exchanges = i64::try_from(query.neighbours).unwrap_or(i64::MAX);
+        let mut all = vec![Vec::new(); chosen.len()];
+        if exchanges == 0 {
+            return Ok(all);
+        }
+        for ((candidate, members), around) in chosen.iter().zip(members).zip(&mut all) {
+            if let (Some(&first), Some(&last)) = (members.first(), members.last()) {
+                let session = &candidate.passage.session_id;
+                *around = sql::around(&self.db, query.user, session, first, last, exchanges).await?;
+            }
+        }
+        Ok(all)
     }
 }
 
@@ -294,7 +302,7 @@ fn may_be_told(passage: &Passage, query: &Query) -> bool {
 }
 
 /// The passages with the best scores by words, at most `most`.
-fn best_words(words: &HashMap<PassageId, f32>, most: usize) -> Vec<PassageId> {
+fn best_words(words: &ByPassage<f32>, most: usize) -> Vec<PassageId> {
     let mut best: Vec<(PassageId, f32)> = words.iter().map(|(&id, &score)| (id, score)).collect();
     best.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(b.0.cmp(&a.0)));
     best.into_iter().take(most).map(|(id, _)| id).collect()

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::bm25::{Hit, Measure, Sheet};
 use crate::choose::{PARTS_PER_TURN, Passage};
 use crate::decay::Decay;
-use crate::fuse::{PassageId, Spread};
+use crate::fuse::{ByPassage, PassageId, Spread};
 use crate::learn::{Draft, OpenEpisode, Place};
 use crate::words::Count;
 
@@ -365,7 +365,7 @@ pub(crate) async fn cosines(
     embedder: i16,
     embedding: &HalfVector,
     only: Option<&[PassageId]>,
-) -> sqlx::Result<HashMap<PassageId, f32>> {
+) -> sqlx::Result<ByPassage<f32>> {
     // Unit vectors: the inner product is the cosine, without two square roots a row. One row of two arrays comes back,
     // since decoding ten thousand rows costs more than finding them.
     let (ids, cosines) = match only {
@@ -448,7 +448,7 @@ pub(crate) async fn nearest(
     dimensions: usize,
     only: Option<&[PassageId]>,
     most: i64,
-) -> sqlx::Result<HashMap<PassageId, f32>> {
+) -> sqlx::Result<ByPassage<f32>> {
     let mut tx = db.begin().await?;
     // Without the iterative scan a filter leaves hardly any row of what the index returns.
     sqlx::query("set local hnsw.iterative_scan = relaxed_order").execute(&mut *tx).await?;
@@ -474,7 +474,7 @@ pub(crate) async fn sample(
     embedder: i16,
     embedding: &HalfVector,
     most: i64,
-) -> sqlx::Result<HashMap<PassageId, f32>> {
+) -> sqlx::Result<ByPassage<f32>> {
     let row = sqlx::query!(
         r#"
         with reach as (
@@ -727,39 +727,37 @@ pub(crate) async fn passages_of_episodes(
     db: &PgPool,
     user: UserId,
     episodes: &[PassageId],
-) -> sqlx::Result<Vec<PassageId>> {
-    sqlx::query_scalar!(
-        "select id from episodes.passage where user_id = $1 and episode = any($2) order by id",
+) -> sqlx::Result<ByPassage<Vec<PassageId>>> {
+    let rows = sqlx::query!(
+        r#"
+        select episode, array_agg(id order by id) as "ids!"
+        from episodes.passage
+        where user_id = $1 and episode = any($2)
+        group by episode
+        "#,
         user.0,
         episodes,
     )
     .fetch_all(db)
-    .await
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.episode, row.ids)).collect())
 }
 
 /// The first passage a person said in each of `exchanges`: the question that its parts answer.
-pub(crate) async fn questions(
-    db: &PgPool,
-    user: UserId,
-    exchanges: &[Uuid],
-) -> sqlx::Result<HashMap<Uuid, Vec<PassageId>>> {
+pub(crate) async fn questions(db: &PgPool, user: UserId, exchanges: &[Uuid]) -> sqlx::Result<HashMap<Uuid, PassageId>> {
     let rows = sqlx::query!(
         r#"
-        select distinct on (exchange_id) exchange_id, id
+        select exchange_id, min(id) as "id!"
         from episodes.passage
         where user_id = $1 and exchange_id = any($2) and role = 'user'
-        order by exchange_id, id
+        group by exchange_id
         "#,
         user.0,
         exchanges,
     )
     .fetch_all(db)
     .await?;
-    let mut questions: HashMap<Uuid, Vec<PassageId>> = HashMap::new();
-    for row in rows {
-        questions.entry(row.exchange_id).or_default().push(row.id);
-    }
-    Ok(questions)
+    Ok(rows.into_iter().map(|row| (row.exchange_id, row.id)).collect())
 }
 
 /// The ids of the passages of one topic of a session, in order.
@@ -779,21 +777,29 @@ pub(crate) async fn passages_of_segment(
     .await
 }
 
-/// When a topic of a session began.
-pub(crate) async fn topic_began_at(
+/// When each of these topics, a session and a number, began.
+pub(crate) async fn topics_began_at(
     db: &PgPool,
     user: UserId,
-    session: &str,
-    topic: i32,
-) -> sqlx::Result<Option<DateTime<Utc>>> {
-    sqlx::query_scalar!(
-        "select min(occurred_at) from episodes.passage where user_id = $1 and session_id = $2 and topic = $3",
+    topics: &[(&str, i32)],
+) -> sqlx::Result<HashMap<(String, i32), DateTime<Utc>>> {
+    let sessions: Vec<String> = topics.iter().map(|(session, _)| (*session).to_owned()).collect();
+    let numbers: Vec<i32> = topics.iter().map(|(_, number)| *number).collect();
+    let rows = sqlx::query!(
+        r#"
+        select passage.session_id, passage.topic, min(passage.occurred_at) as "began_at!"
+        from (select distinct * from unnest($2::text[], $3::integer[])) as asked (session, topic)
+        join episodes.passage
+          on passage.user_id = $1 and passage.session_id = asked.session and passage.topic = asked.topic
+        group by passage.session_id, passage.topic
+        "#,
         user.0,
-        session,
-        topic,
+        &sessions,
+        &numbers,
     )
-    .fetch_one(db)
-    .await
+    .fetch_all(db)
+    .await?;
+    Ok(rows.into_iter().map(|row| ((row.session_id, row.topic), row.began_at)).collect())
 }
 
 /// The ids of the passages of the `exchanges` exchanges before and after the passages from `first` to `last`, in order.

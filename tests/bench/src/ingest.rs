@@ -37,7 +37,12 @@ pub(crate) async fn run(program: &Path, exchanges: usize, turns: usize) -> Resul
     server.stop().await?;
 
     let rate = |time: Duration| (exchanges * 2) as f64 / time.as_secs_f64();
-    println!("{} turns imported: accepted at {:.0} turns/s, learned at {:.1} turns/s", exchanges * 2, rate(accepted), rate(learned));
+    println!(
+        "{} turns imported: accepted at {:.0} turns/s, learned at {:.1} turns/s",
+        exchanges * 2,
+        rate(accepted),
+        rate(learned)
+    );
     let mut table = table();
     table.add_row(same.row("a turn of the same user accepted"));
     table.add_row(other.row("a turn of another user accepted"));

@@ -15,7 +15,8 @@ const WORDS: u64 = 8_000;
 
 /// The exchange number `n`: its session, and what was said by whom. One exchange every hour.
 pub(crate) fn exchange(n: usize) -> (String, [NewTurn; 2]) {
-    let said_at = DateTime::<Utc>::UNIX_EPOCH + TimeDelta::days(19_700) + TimeDelta::hours(i64::try_from(n).unwrap_or(0));
+    let said_at =
+        DateTime::<Utc>::UNIX_EPOCH + TimeDelta::days(19_700) + TimeDelta::hours(i64::try_from(n).unwrap_or(0));
     let turn = |role, seed, words| NewTurn { occurred_at: Some(said_at), ..NewTurn::new(role, sentence(seed, words)) };
     let seed = n as u64 * 2;
     let session = format!("invented-{}", n / SESSION);

@@ -12,6 +12,7 @@ use serde_json::json;
 use skymem_core::{Embedder, Host, LayerName, Plugin, Purpose, User};
 use skymem_episodes::EpisodesPlugin;
 use skymem_models::EmbedderSettings;
+use skymem_store::postgres::{PostgresSettings, PrivatePostgres};
 use skymem_store::{Append, Journal};
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -33,13 +34,14 @@ pub(crate) async fn run(program: &Path, sizes: &[usize], questions: usize) -> Re
         let folder = tempfile::tempdir()?;
         crate::server::make_passable(folder.path())?;
         let data = folder.path().join("data");
-        let mut server = Server::start(program, &data).await?;
-        let user = fill(&server, embedder.as_ref(), exchanges).await?;
-        // The layer's upkeep and the database's own come after a restart, as they would in the night after an import.
-        server.stop().await?;
-        server = Server::start(program, &data).await?;
+        // The first start makes tables; they are filled while no server learns from the journal at its own pace.
+        Server::start(program, &data).await?.stop().await?;
+        let user = fill(&data, embedder.as_ref(), exchanges).await?;
+        let server = Server::start(program, &data).await?;
         let db = server.database().await?;
         sqlx::query("vacuum analyze").execute(&db).await?;
+        let learned: i64 = sqlx::query_scalar("select count(*) from episodes.vector").fetch_one(&db).await?;
+        anyhow::ensure!(learned >= i64::try_from(exchanges * 2)?, "only {learned} passages have vectors");
 
         let mut embedding = Times::default();
         let mut exact = Times::default();
@@ -88,18 +90,19 @@ pub(crate) async fn run(program: &Path, sizes: &[usize], questions: usize) -> Re
 }
 
 /// Puts invented exchanges into the memory of a new user, through journal and layer, with vectors of a stand-in.
-async fn fill(server: &Server, embedder: &dyn Embedder, exchanges: usize) -> Result<User> {
-    let db = server.database().await?;
+async fn fill(data: &Path, embedder: &dyn Embedder, exchanges: usize) -> Result<User> {
+    let settings = PostgresSettings { folder: data.join("postgres"), ..PostgresSettings::default() };
+    let postgres = PrivatePostgres::start(settings).await?;
+    let db = PgPool::connect_with(postgres.connect_options()).await?;
     let journal = Journal::new(db.clone());
     let (_, [first, _]) = invent::exchange(0);
     let now = first.occurred_at.context("an invented turn without a time")?;
     let user = journal.make_user(&"filled".parse()?, now).await?;
     let stand_in = std::sync::Arc::new(StandIn::of(embedder));
-    let host = Host { db, embedder: stand_in, config: toml::Table::new(), memory_files: "unused".into() };
+    let host = Host { db: db.clone(), embedder: stand_in, config: toml::Table::new(), memory_files: "unused".into() };
     let layer = EpisodesPlugin.open(host).await?;
     let name: LayerName = layer.name();
     for from in (0..exchanges).step_by(TOGETHER) {
-        // Held before there is anything to learn, so that the server does not learn it instead.
         for n in from..(from + TOGETHER).min(exchanges) {
             let (session, turns) = invent::exchange(n);
             journal.append(user.id, Append::said(session.parse()?, turns.to_vec(), now)).await?;
@@ -117,6 +120,9 @@ async fn fill(server: &Server, embedder: &dyn Embedder, exchanges: usize) -> Res
             journal.release(&lease).await?;
         }
     }
+    layer.prune(now).await?;
+    db.close().await;
+    postgres.stop().await?;
     Ok(user)
 }
 

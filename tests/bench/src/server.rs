@@ -10,8 +10,8 @@ use anyhow::{Context, Result, bail, ensure};
 use reqwest::Method;
 use serde::Deserialize;
 use serde_json::Value;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::PgPool;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use tokio::process::{Child, Command};
 
 /// A running server and the way in.
