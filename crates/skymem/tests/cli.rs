@@ -50,6 +50,7 @@ impl Place {
             .args(arguments)
             .current_dir(self.folder.path())
             .env("HOME", self.folder.path())
+            .env("TMPDIR", self.folder.path())
             .env("XDG_CONFIG_HOME", self.folder.path())
             .env("SKYMEM_DATA__DIR", self.folder.path().join("data"))
             .env("SKYMEM_DATABASE__URL", self.url())
@@ -219,6 +220,12 @@ fn a_person_imports_asks_forgets_and_restores() {
     assert!(place.text(&["version"]).contains("server"));
     let doctor = place.json(&["doctor"]);
     assert_eq!(doctor["failed"], 0, "{doctor:#}");
+    // Called where the model is not: what the running server has is what counts.
+    let mut elsewhere = place.command(&["doctor"]);
+    let elsewhere = elsewhere.env("SKYMEM_EMBEDDER__KIND", "local").env("SKYMEM_EMBEDDER__FOLDER", "/nowhere").output();
+    assert!(elsewhere.as_ref().unwrap().status.success(), "{}", shown(&elsewhere.unwrap()));
+    let gone = place.error(&["import", "gone.jsonl"], 1);
+    assert!(gone.contains("cannot open gone.jsonl") && !gone.contains("imported"), "{gone}");
     server.stop();
 }
 

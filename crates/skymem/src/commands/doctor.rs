@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use serde::Serialize;
 use serde_json::{Value, json};
 use skymem_core::Purpose;
@@ -32,7 +32,7 @@ pub(crate) async fn run(context: &Context) -> Result<Outcome> {
         }
         let server = server(context, config, &mut report).await;
         database(config, server.is_some(), &mut report).await;
-        embedder(config, &mut report).await;
+        embedder(config, server.as_ref(), &mut report).await;
         if let Some(client) = &server {
             memory(client, &mut report).await;
         }
@@ -214,7 +214,7 @@ async fn database(config: &Config, server_runs: bool, report: &mut Report) {
         Ok(url) => url.is_some(),
         Err(error) => return report.fail("database", format!("{error:#}"), "mend database.url_file"),
     };
-    if !external && !private_postgres(config, report) {
+    if !external && !private_postgres(config, server_runs, report) {
         return;
     }
     let database = match Database::open(config, Use::Command).await {
@@ -251,7 +251,7 @@ async fn database(config: &Config, server_runs: bool, report: &mut Report) {
 }
 
 /// Whether there is a private Postgres to be asked; looking at one must not make one.
-fn private_postgres(config: &Config, report: &mut Report) -> bool {
+fn private_postgres(config: &Config, server_runs: bool, report: &mut Report) -> bool {
     let settings = match private_settings(config) {
         Ok(settings) => settings,
         Err(error) => {
@@ -262,6 +262,13 @@ fn private_postgres(config: &Config, report: &mut Report) -> bool {
     let made = settings.folder.exists();
     match find_binaries(settings.binaries.as_deref(), None) {
         Ok(binaries) => report.ok("postgres", binaries.to_string()),
+        Err(error) if server_runs => {
+            report.warn(
+                "postgres",
+                error.to_string(),
+                "the server that runs has found one; a start from here would not",
+            );
+        }
         Err(error) => {
             report.fail("postgres", error.to_string(), "");
             return false;
@@ -321,13 +328,8 @@ fn progress(layer: &str, behind: i64, parked: i64, report: &mut Report) {
     }
 }
 
-async fn embedder(config: &Config, report: &mut Report) {
-    let works = async {
-        let embedder = open_embedder(config).await?;
-        embedder.embed(&["ready?"], Purpose::Query).await?;
-        anyhow::Ok(embedder.id().to_string())
-    };
-    match (works.await, config.embedder.kind) {
+async fn embedder(config: &Config, server: Option<&Client>, report: &mut Report) {
+    match (answering_embedder(config, server).await, config.embedder.kind) {
         (Ok(_), EmbedderKind::Offline) => report.warn(
             "embedder",
             "offline: it knows words, not meaning",
@@ -339,6 +341,24 @@ async fn embedder(config: &Config, report: &mut Report) {
         }
         (Err(error), _) => report.fail("embedder", format!("{error:#}"), "check [embedder]: url, model, key"),
     }
+}
+
+/// The id of the embedder that answers. The one of the running server counts: it may have been started in another folder,
+/// and it knows nothing of a model that was fetched since. Without a server, the one that a start from here would get.
+async fn answering_embedder(config: &Config, server: Option<&Client>) -> Result<String> {
+    if let Some(server) = server
+        && let Ok(health) = server.get(&["health"], &[]).await
+    {
+        if health.get("embedder_answers") == Some(&Value::Bool(true)) {
+            return Ok(text_at(&health, "/embedder").to_owned());
+        }
+        let fault =
+            list_at(&health, "faults").iter().filter_map(Value::as_str).find(|fault| fault.contains("embedder"));
+        bail!(fault.unwrap_or("the embedder gives no answer").to_owned());
+    }
+    let embedder = open_embedder(config).await?;
+    embedder.embed(&["ready?"], Purpose::Query).await?;
+    Ok(embedder.id().to_string())
 }
 
 /// What the running server says of the memory that our key opens.

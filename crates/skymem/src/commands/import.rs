@@ -95,6 +95,9 @@ impl Import {
             }
         }
         if let Some(error) = broken {
+            if all.found.turns == 0 {
+                return Err(error);
+            }
             // What got through stays; the summary says how much.
             if !self.dry_run {
                 note(&all.summary(false));

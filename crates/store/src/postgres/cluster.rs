@@ -317,7 +317,7 @@ fn listen(stderr: ChildStderr) -> io::Result<JoinHandle<String>> {
         let mut last = VecDeque::new();
         for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
             let line = String::from_utf8_lossy(&line).trim().to_owned();
-            if ["WARNING:", "FATAL:", "PANIC:"].iter().any(|severity| line.starts_with(severity)) {
+            if matters(&line) {
                 tracing::warn!("PostgreSQL says {line}");
             } else {
                 tracing::debug!("PostgreSQL says {line}");
@@ -329,6 +329,12 @@ fn listen(stderr: ChildStderr) -> io::Result<JoinHandle<String>> {
         }
         Vec::from(last).join("; ")
     })
+}
+
+/// Whether a person should hear of it. That a stop finds a connection still on its way out is no news.
+fn matters(line: &str) -> bool {
+    ["WARNING:", "FATAL:", "PANIC:"].iter().any(|severity| line.starts_with(severity))
+        && !line.ends_with("terminating connection due to administrator command")
 }
 
 /// Has the system end Postgres when the thread that spawns it ends, and so when this process is killed.
@@ -353,6 +359,14 @@ fn end_with_this_thread(_command: &mut Command) {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_orderly_stop_is_not_reported_as_trouble() {
+        assert!(!matters("FATAL:  terminating connection due to administrator command"));
+        assert!(!matters("LOG:  database system is shut down"));
+        assert!(matters("FATAL:  could not write to file \"pg_wal/xlogtemp.1\": No space left on device"));
+        assert!(matters("WARNING:  database \"skymem\" has a collation version mismatch"));
+    }
 
     #[test]
     fn the_socket_lies_in_the_folder_as_long_as_its_path_fits() {
