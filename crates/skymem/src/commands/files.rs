@@ -1,6 +1,6 @@
 //! `skymem files`
 
-use std::io::{Read, Write};
+use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -217,10 +217,7 @@ fn draft(file: &str, text: &str) -> Result<tempfile::NamedTempFile> {
 }
 
 fn in_editor(path: &Path) -> Result<String> {
-    let editor = ["VISUAL", "EDITOR"]
-        .into_iter()
-        .filter_map(|name| std::env::var(name).ok())
-        .find(|editor| !editor.trim().is_empty())
+    let editor = editor(|name| std::env::var(name).ok(), std::io::stdin().is_terminal(), is_installed)
         .context("no editor is set: set EDITOR, or give the text with --text, --section and --body, or --append")?;
     // `EDITOR="code --wait"` is common, hence the shell.
     let status = Command::new("sh").arg("-c").arg(format!("{editor} \"$1\"")).arg("sh").arg(path).status();
@@ -229,6 +226,22 @@ fn in_editor(path: &Path) -> Result<String> {
         bail!("{editor} ended with an error, so nothing was written");
     }
     std::fs::read_to_string(path).context("the edited text cannot be read as UTF-8")
+}
+
+/// The editor that is set; at a terminal also one that systems come with.
+fn editor(
+    set: impl Fn(&str) -> Option<String>,
+    at_terminal: bool,
+    is_installed: impl Fn(&str) -> bool,
+) -> Option<String> {
+    let usual = || ["editor", "nano", "vim", "vi"].into_iter().find(|name| is_installed(name)).map(str::to_owned);
+    let mut set = ["VISUAL", "EDITOR"].into_iter().filter_map(set);
+    set.find(|editor| !editor.trim().is_empty()).or_else(|| at_terminal.then(usual).flatten())
+}
+
+fn is_installed(program: &str) -> bool {
+    let places = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&places).any(|folder| folder.join(program).is_file())
 }
 
 /// The error, and for an edit that came too late the difference and where the person's text was kept.
@@ -352,6 +365,20 @@ mod tests {
         assert_eq!(starting_with(&all, "abd2").unwrap(), "abd2");
         assert!(starting_with(&all, "ab").unwrap_err().to_string().contains("several"));
         assert!(starting_with(&all, "x").unwrap_err().to_string().contains("no revision x"));
+    }
+
+    #[test]
+    fn without_a_set_editor_a_person_gets_one_that_is_there_and_a_program_none() {
+        let check = |set: &[(&str, &str)], at_terminal: bool, expected: Option<&str>| {
+            let of = |name: &str| set.iter().find(|(of, _)| *of == name).map(|(_, editor)| (*editor).to_owned());
+            assert_eq!(editor(of, at_terminal, |name| name == "vi").as_deref(), expected, "{set:?} {at_terminal}");
+        };
+        check(&[("EDITOR", "code --wait")], false, Some("code --wait"));
+        check(&[("EDITOR", "ed"), ("VISUAL", "emacs")], true, Some("emacs"));
+        check(&[("EDITOR", "ed"), ("VISUAL", " ")], true, Some("ed"));
+        check(&[], true, Some("vi"));
+        check(&[("EDITOR", "")], true, Some("vi"));
+        check(&[], false, None);
     }
 
     #[test]
