@@ -1,13 +1,13 @@
 -- What was said, found by meaning and by words. All of it can be learned again from the journal.
 
--- A space of vectors. Vectors of two embedders are never compared. `unrelated` and `spread` are mean and standard
--- deviation of the cosines of questions and passages that have nothing to do with each other: what "far" means here.
+-- A space of vectors. Vectors of two embedders are never compared. `background` are passages that have nothing to do with
+-- what a person asks, and `spread` how far a question's cosines to them scatter: what "far" means here.
 create table episodes.embedder (
     id          smallint generated always as identity primary key,
     name        text not null unique,
     dimensions  integer not null,
-    unrelated   real not null,
-    spread      real not null
+    spread      real not null,
+    background  halfvec[] not null
 );
 
 -- A turn, or a part of a long one: what is searched. `id` is its place, seq * 4096 + part, and so the same whenever it is

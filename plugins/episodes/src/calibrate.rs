@@ -1,7 +1,8 @@
-//! What "far apart" means to an embedder: cosines of questions and passages that have nothing to do with each other.
+//! What "far apart" means to an embedder, and to one question.
 //!
-//! Some models squeeze all cosines together (multilingual-e5: related 0.88, unrelated 0.83), so that no fixed threshold
-//! fits two of them.
+//! Some models squeeze all cosines together (multilingual-e5: related 0.87, unrelated 0.72), and in any model some
+//! questions are near everything ("hello", "when is my flight?"). So no fixed threshold tells what is related: a question
+//! is compared with a few passages that have nothing to do with it, and what is clearly nearer than those is near.
 
 use skymem_core::{Embedder, Embedding, ModelError, Purpose};
 
@@ -19,8 +20,8 @@ const QUESTIONS: [&str; 8] = [
     "我妹妹什么时候出生的？",
 ];
 
-/// Everyday remarks on other matters.
-const PASSAGES: [&str; 8] = [
+/// Everyday remarks on other matters, none about another.
+const PASSAGES: [&str; 16] = [
     "The mountain hut was closed because of the avalanche warning.",
     "I added two cloves of garlic and let the soup simmer for an hour.",
     "Our train to Prague leaves at seven from platform nine.",
@@ -29,43 +30,89 @@ const PASSAGES: [&str; 8] = [
     "My guitar strings broke during the second song.",
     "The seminar covers the history of the Ottoman Empire.",
     "这家餐厅的烤鸭非常有名。",
+    "She planted tulips along the garden fence.",
+    "The new phone has a better camera than the old one.",
+    "Das Gericht hat die Klage abgewiesen.",
+    "Thanks, that sounds great!",
+    "He is learning to sail on the lake this summer.",
+    "La réunion a été reportée à jeudi.",
+    "The function returns an error when the list is empty.",
+    "昨天股市下跌了百分之二。",
 ];
 
-/// Mean and deviation of the cosines of unrelated questions and passages in the space of `embedder`.
-///
-/// # Errors
-///
-/// When the embedder gives no answer.
-pub(crate) async fn unrelated(embedder: &dyn Embedder) -> Result<Spread, ModelError> {
-    let questions = embedder.embed(&QUESTIONS, Purpose::Query).await?;
-    let passages = embedder.embed(&PASSAGES, Purpose::Passage).await?;
-    Ok(spread(&questions, &passages))
+/// Passages that have nothing to do with what a person asks, and how their cosines to a question are spread.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Background {
+    /// Vectors of the passages.
+    pub(crate) references: Vec<Embedding>,
+    /// Standard deviation of a question's cosines to them, around that question's own mean.
+    pub(crate) spread: f32,
 }
 
-fn spread(questions: &[Embedding], passages: &[Embedding]) -> Spread {
-    let cosines: Vec<f32> = questions.iter().flat_map(|q| passages.iter().map(|p| q.cosine(p))).collect();
-    let count = cosines.len().max(1) as f32;
-    let mean = cosines.iter().sum::<f32>() / count;
-    let variance = cosines.iter().map(|c| (c - mean) * (c - mean)).sum::<f32>() / count;
-    Spread { mean, deviation: variance.sqrt() }
+impl Background {
+    /// Asks `embedder` what far apart means to it.
+    ///
+    /// # Errors
+    ///
+    /// When the embedder gives no answer.
+    pub(crate) async fn of(embedder: &dyn Embedder) -> Result<Self, ModelError> {
+        let questions = embedder.embed(&QUESTIONS, Purpose::Query).await?;
+        let references = embedder.embed(&PASSAGES, Purpose::Passage).await?;
+        let unspread = Self { references, spread: 0.0 };
+        let variances = questions.iter().map(|question| {
+            let around = unspread.around(question).mean;
+            mean(unspread.references.iter().map(|reference| (question.cosine(reference) - around).powi(2)))
+        });
+        let spread = mean(variances).sqrt();
+        Ok(Self { spread, ..unspread })
+    }
+
+    /// How the cosines to `question` of passages that have nothing to do with it are spread.
+    pub(crate) fn around(&self, question: &Embedding) -> Spread {
+        let cosines = self.references.iter().map(|reference| question.cosine(reference));
+        Spread { mean: mean(cosines), deviation: self.spread }
+    }
+
+    /// The cosine of two passages that is as near as `nearness` is in a space where unrelated ones have a cosine of 0: so
+    /// that a threshold means about the same to every embedder.
+    pub(crate) fn cosine_as_near_as(&self, nearness: f32) -> f32 {
+        let references = &self.references;
+        let pairs = references.iter().enumerate().flat_map(|(at, a)| references[..at].iter().map(|b| a.cosine(b)));
+        let unrelated = mean(pairs);
+        unrelated + nearness * (1.0 - unrelated)
+    }
 }
 
-/// The cosine in the space of an embedder that is as near as `nearness` is where unrelated texts have a cosine of 0:
-/// so that a threshold means about the same to every embedder.
-pub(crate) fn cosine_as_near_as(nearness: f32, unrelated: Spread) -> f32 {
-    unrelated.mean + nearness * (1.0 - unrelated.mean)
+/// 0 for nothing.
+fn mean(values: impl Iterator<Item = f32>) -> f32 {
+    let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+    if count > 0.0 { sum / count } else { 0.0 }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn vector(x: f32) -> Embedding {
+        Embedding(vec![x, (1.0 - x * x).sqrt()])
+    }
+
+    #[test]
+    fn a_question_that_is_near_everything_has_a_mean_of_its_own() {
+        let background = Background { references: vec![vector(0.8), vector(0.9)], spread: 0.05 };
+
+        let around = background.around(&vector(1.0));
+
+        assert!((around.mean - 0.85).abs() < 1e-5);
+        assert_eq!(around.deviation, 0.05);
+    }
+
     #[test]
     fn a_threshold_is_squeezed_as_the_embedder_squeezes() {
-        let squeezed = Spread { mean: 0.8, deviation: 0.02 };
-        for (nearness, cosine) in [(0.0, 0.8), (0.5, 0.9), (1.0, 1.0)] {
-            assert!((cosine_as_near_as(nearness, squeezed) - cosine).abs() < 1e-5);
-        }
-        assert!((cosine_as_near_as(0.7, Spread::default()) - 0.7).abs() < 1e-5);
+        let apart = Background { references: vec![vector(1.0), vector(0.0)], spread: 0.1 };
+        let squeezed = Background { references: vec![vector(1.0), vector(0.8)], spread: 0.1 };
+
+        assert!((apart.cosine_as_near_as(0.7) - 0.7).abs() < 1e-5);
+        assert!((squeezed.cosine_as_near_as(0.5) - 0.9).abs() < 1e-5);
     }
 }

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use chrono_tz::Tz;
-use skymem_core::{Embedder, Exchange, Role, Turn, estimate_tokens};
+use skymem_core::{Embedder, Exchange, ExchangeKind, Role, Turn, estimate_tokens};
 
 use crate::choose::PARTS_PER_TURN;
 use crate::fuse::PassageId;
@@ -71,10 +71,15 @@ pub(crate) struct OpenEpisode {
     pub(crate) id: PassageId,
     pub(crate) exchanges: usize,
     pub(crate) tokens: usize,
+    /// When its last turn was said.
+    pub(crate) last_at: DateTime<Utc>,
 }
 
+/// What is said later than this after an episode is another episode, however short both are.
+const MERGE_WITHIN: TimeDelta = TimeDelta::hours(1);
+
 /// What the passages of a user have in common.
-pub(crate) struct Background<'a> {
+pub(crate) struct Setting<'a> {
     pub(crate) embedder: &'a dyn Embedder,
     pub(crate) shape: Shape,
     /// Where days begin and end for this user.
@@ -87,28 +92,32 @@ pub(crate) struct Background<'a> {
 
 /// The passages of `exchange`, and the place after it. Only what people and assistants say is searched: instructions and
 /// tool results stay in the journal.
-pub(crate) fn draft(exchange: &Exchange, place: &Place, background: &Background<'_>) -> (Vec<Draft>, Place) {
+pub(crate) fn draft(exchange: &Exchange, place: &Place, setting: &Setting<'_>) -> (Vec<Draft>, Place) {
     let said: Vec<&Turn> = exchange
         .turns
         .iter()
         .filter(|turn| matches!(turn.role, Role::User | Role::Assistant) && !turn.text.trim().is_empty())
         .collect();
     let tokens: usize = said.iter().map(|turn| estimate_tokens(&turn.text).0).sum();
-    let shape = &background.shape;
+    let shape = &setting.shape;
     let split = tokens > shape.split_above_tokens;
-    let most = if split { background.part_tokens } else { shape.split_above_tokens };
+    let most = if split { setting.part_tokens } else { shape.split_above_tokens };
 
-    let Some(first) = said.first() else { return (Vec::new(), place.clone()) };
-    let own = OpenEpisode { id: id(first, 0), exchanges: 1, tokens };
-    let episode = place.open.and_then(|open| open.joined_by(tokens, shape)).unwrap_or(own);
+    let (Some(first), Some(last)) = (said.first(), said.last()) else { return (Vec::new(), place.clone()) };
+    // What was told to memory directly stands for itself.
+    let told = exchange.kind == ExchangeKind::Asserted;
+    let place = if told { &Place::default() } else { place };
+    let own = OpenEpisode { id: id(first, 0), exchanges: 1, tokens, last_at: last.occurred_at };
+    let open = place.open.filter(|open| first.occurred_at - open.last_at <= MERGE_WITHIN);
+    let episode = open.and_then(|open| open.joined_by(own, shape)).unwrap_or(own);
 
     let mut drafts = Vec::new();
     let mut follows = place.follows;
     for turn in said {
-        let counted = parts(turn, most, background.embedder);
+        let counted = parts(turn, most, setting.embedder);
         let before = follows;
         for (part, text) in counted.into_iter().enumerate() {
-            let draft = passage(turn, part, text, before, background);
+            let draft = passage(turn, part, text, before, setting);
             let head: usize = draft.postings.values().map(|count| usize::try_from(count.head).unwrap_or(0)).sum();
             if part == 0 {
                 follows = Some((draft.id, head));
@@ -116,26 +125,26 @@ pub(crate) fn draft(exchange: &Exchange, place: &Place, background: &Background<
             drafts.push(Draft { split, episode: if split { draft.id } else { episode.id }, ..draft });
         }
     }
-    (drafts, Place { follows, open: (!split).then_some(episode) })
+    let after = Place { follows, open: (!split).then_some(episode) };
+    (drafts, if told { Place::default() } else { after })
 }
 
 impl OpenEpisode {
-    /// The episode with one more exchange of that many tokens, if it is short enough to be merged.
-    fn joined_by(self, tokens: usize, shape: &Shape) -> Option<OpenEpisode> {
-        let together = OpenEpisode { id: self.id, exchanges: self.exchanges + 1, tokens: self.tokens + tokens };
+    /// This episode and the next one as one, if that is short enough.
+    fn joined_by(self, next: OpenEpisode, shape: &Shape) -> Option<OpenEpisode> {
+        let together = OpenEpisode {
+            id: self.id,
+            exchanges: self.exchanges + next.exchanges,
+            tokens: self.tokens + next.tokens,
+            last_at: next.last_at,
+        };
         (together.tokens < shape.merge_below_tokens && together.exchanges <= shape.merge_most).then_some(together)
     }
 }
 
-fn passage(
-    turn: &Turn,
-    part: usize,
-    text: String,
-    before: Option<(PassageId, usize)>,
-    background: &Background<'_>,
-) -> Draft {
-    let language = words::language_of(&text, background.tongues);
-    let day = turn.occurred_at.with_timezone(&background.zone).format("%A %-d %B %Y").to_string();
+fn passage(turn: &Turn, part: usize, text: String, before: Option<(PassageId, usize)>, setting: &Setting<'_>) -> Draft {
+    let language = words::language_of(&text, setting.tongues);
+    let day = turn.occurred_at.with_timezone(&setting.zone).format("%A %-d %B %Y").to_string();
     let postings = words::count(&text, &day, language);
     let own_words: usize = postings.values().map(|count| usize::try_from(count.all).unwrap_or(0)).sum();
     let talks_with_assistant = turn.role == Role::User && turn.speaker.is_none();
@@ -150,7 +159,7 @@ fn passage(
         episode: id(turn, 0),
         split: false,
         words: own_words + before.map_or(0, |(_, head)| head),
-        word_weight: if talks_with_assistant { background.shape.user_words } else { 1.0 },
+        word_weight: if talks_with_assistant { setting.shape.user_words } else { 1.0 },
         postings,
         language,
     }
@@ -211,8 +220,7 @@ mod tests {
     use super::*;
     use async_trait::async_trait;
     use skymem_core::{
-        Collection, EmbedderId, Embedding, ExchangeId, ExchangeKind, ModelError, Purpose, Seq, SessionId, Source,
-        UserId,
+        Collection, EmbedderId, Embedding, ExchangeId, ModelError, Purpose, Seq, SessionId, Source, UserId,
     };
 
     struct TenWords(EmbedderId);
@@ -259,12 +267,12 @@ mod tests {
     fn drafts(exchanges: &[Exchange]) -> Vec<Draft> {
         let embedder = TenWords(EmbedderId("ten".into()));
         let shape = Shape { merge_below_tokens: 12, merge_most: 3, split_above_tokens: 20, user_words: 2.0 };
-        let background =
-            Background { embedder: &embedder, shape, zone: Tz::UTC, tongues: &[Language::ENGLISH], part_tokens: 8 };
+        let setting =
+            Setting { embedder: &embedder, shape, zone: Tz::UTC, tongues: &[Language::ENGLISH], part_tokens: 8 };
         let mut place = Place::default();
         let mut all = Vec::new();
         for exchange in exchanges {
-            let (drafts, after) = draft(exchange, &place, &background);
+            let (drafts, after) = draft(exchange, &place, &setting);
             all.extend(drafts);
             place = after;
         }
@@ -282,6 +290,19 @@ mod tests {
         let episodes: Vec<i64> = all.iter().map(|draft| draft.episode / PARTS_PER_TURN).collect();
 
         assert_eq!(episodes, [1, 1, 1, 1, 5, 5]);
+    }
+
+    #[test]
+    fn what_was_told_directly_or_much_later_is_an_episode_of_its_own() {
+        let told = Exchange { kind: ExchangeKind::Asserted, ..exchange(3, "Note this", "") };
+        let mut later = exchange(7, "Hi again", "Hello");
+        later.turns.iter_mut().for_each(|turn| turn.occurred_at += TimeDelta::hours(2));
+        let all = drafts(&[exchange(1, "Hi", "Hello"), told, exchange(5, "Hi", "Hello"), later]);
+
+        let episodes: Vec<i64> = all.iter().map(|draft| draft.episode / PARTS_PER_TURN).collect();
+
+        assert_eq!(episodes, [1, 1, 3, 5, 5, 7, 7]);
+        assert_eq!(all[2].follows, None);
     }
 
     #[test]

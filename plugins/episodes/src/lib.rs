@@ -44,10 +44,11 @@ use skymem_core::{
 use sqlx::PgPool;
 use tokio::sync::OnceCell;
 
+use crate::calibrate::Background;
 use crate::choose::PARTS_PER_TURN;
 use crate::decay::Decay;
 pub use crate::fuse::Weights;
-use crate::learn::{Background, Place, Shape};
+use crate::learn::{Place, Setting, Shape};
 use crate::words::Language;
 
 const NAME: LayerName = LayerName::of("episodes");
@@ -210,7 +211,7 @@ impl Layer for EpisodesLayer {
                     topics.insert(session, (topic, meaning.unwrap_or_default()));
                 }
             }
-            let background = Background {
+            let setting = Setting {
                 embedder: self.embedder.as_ref(),
                 shape: self.settings.shape(),
                 zone,
@@ -220,7 +221,7 @@ impl Layer for EpisodesLayer {
                     .copied()
                     .unwrap_or(self.settings.part_tokens),
             };
-            let (drafts, after) = learn::draft(exchange, &places[session], &background);
+            let (drafts, after) = learn::draft(exchange, &places[session], &setting);
             places.insert(session, after);
             drafted.push((exchange, drafts));
         }
@@ -290,24 +291,33 @@ impl Layer for EpisodesLayer {
 }
 
 impl EpisodesLayer {
-    /// The embedder as the database knows it; `None` as long as it has not answered. Then passages are found by words
-    /// alone, and get their vectors later.
-    pub(crate) async fn met_embedder(&self) -> Option<sql::KnownEmbedder> {
-        let name = &self.embedder.id().0;
+    /// The embedder as the database knows it, met now if it never was; `None` as long as it gives no answer. Then passages
+    /// are found by words alone, and get their vectors later.
+    async fn met_embedder(&self) -> Option<&sql::KnownEmbedder> {
         let met = self.met.get_or_try_init(|| async {
-            if let Some(known) = sql::embedder(&self.db, name).await? {
-                return Ok(known);
+            let name = &self.embedder.id().0;
+            if sql::embedder(&self.db, name).await?.is_none() {
+                let background = Background::of(self.embedder.as_ref()).await?;
+                sql::meet_embedder(&self.db, name, self.embedder.dimensions(), &background).await?;
             }
-            let unrelated = calibrate::unrelated(self.embedder.as_ref()).await?;
-            Ok::<_, LayerError>(sql::meet_embedder(&self.db, name, self.embedder.dimensions(), unrelated).await?)
+            sql::embedder(&self.db, name).await?.ok_or_else(|| sqlx::Error::RowNotFound.into())
         });
-        match met.await {
-            Ok(known) => Some(*known),
-            Err(error) => {
+        met.await
+            .inspect_err(|error: &LayerError| {
                 tracing::warn!(%error, "The embedder gives no answer: passages are found by words alone until it does");
-                None
-            }
+            })
+            .ok()
+    }
+
+    /// The embedder as the database knows it; `None` when it was never met. A question does not wait for the meeting.
+    pub(crate) async fn known_embedder(&self) -> Result<Option<&sql::KnownEmbedder>, LayerError> {
+        if self.met.get().is_none()
+            && let Some(known) = sql::embedder(&self.db, &self.embedder.id().0).await?
+        {
+            // Somebody else may have been faster, with the same.
+            let _ = self.met.set(known);
         }
+        Ok(self.met.get())
     }
 
     /// One vector per text, or none for all when the embedder is away: words can be learned without it.
@@ -327,7 +337,7 @@ impl EpisodesLayer {
         Ok(vectors)
     }
 
-    async fn embed_the_unembedded(&self, embedder: sql::KnownEmbedder) -> Result<(), LayerError> {
+    async fn embed_the_unembedded(&self, embedder: &sql::KnownEmbedder) -> Result<(), LayerError> {
         let lacking = sql::unembedded(&self.db, embedder.id, CATCH_UP).await?;
         for some in lacking.chunk_by(|a, b| a.user == b.user) {
             let texts: Vec<String> =
@@ -348,9 +358,9 @@ impl EpisodesLayer {
 
     /// The cosine above which two exchanges are on one topic. The setting speaks of models whose unrelated texts have a
     /// cosine near 0; others are measured by what unrelated means to them.
-    fn same_topic_above(&self, embedder: Option<sql::KnownEmbedder>) -> f32 {
-        let unrelated = embedder.map(|known| known.unrelated).unwrap_or_default();
-        calibrate::cosine_as_near_as(self.settings.topic_threshold, unrelated)
+    fn same_topic_above(&self, embedder: Option<&sql::KnownEmbedder>) -> f32 {
+        let nearness = self.settings.topic_threshold;
+        embedder.map_or(nearness, |known| known.background.cosine_as_near_as(nearness))
     }
 
     /// The languages a user is known to write in; English when nothing is known.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use pgvector::HalfVector;
 use rustc_hash::FxHashSet;
 use skymem_core::{
-    Citation, Considered, ExchangeId, Fate, LayerError, Provenance, Query, Recall, RecallId, Score, Unit,
+    Citation, Considered, Embedding, ExchangeId, Fate, LayerError, Provenance, Query, Recall, RecallId, Score, Unit,
 };
 use tokio::try_join;
 use uuid::Uuid;
@@ -16,8 +16,8 @@ use crate::fuse::{self, ByPassage, Found, PassageId, Sign, Spread};
 use crate::words::{plain_words, question_terms};
 use crate::{EpisodesLayer, NAME, sql};
 
-/// How many standard deviations above the mean of unrelated texts a passage must be to count as near in meaning when it
-/// shares no word with the question.
+/// How many standard deviations nearer than unrelated passages one must be to count as near in meaning when it shares no
+/// word with the question. On LoCoMo, 98.6 % of the evidence is.
 const NEAR_IN_MEANING: f32 = 2.0;
 
 /// How many of the nearest passages the index is asked for, and how many others tell what average is.
@@ -78,7 +78,7 @@ impl EpisodesLayer {
         let (excluded, allowed, embedder, tongues) = try_join!(
             async { Ok(sql::excluded(&self.db, user, &window, query.asked_at).await?) },
             async { Ok(sql::allowed(&self.db, user, &query.filter, query.as_of).await?) },
-            async { Ok::<_, LayerError>(self.met_embedder().await) },
+            self.known_embedder(),
             self.tongues(user),
         )?;
         let terms = question_terms(&query.text, &tongues);
@@ -112,7 +112,10 @@ impl EpisodesLayer {
             .collect();
         let fused = fuse::with_bonuses(&signs, &self.settings.weights);
         let relevance = fuse::relevance(&fused);
-        let near = embedder.map(|known| known.unrelated.mean + NEAR_IN_MEANING * known.unrelated.deviation);
+        let near = embedder.zip(query.embedding.as_ref()).map(|(known, question)| {
+            let far = known.background.around(question);
+            far.mean + NEAR_IN_MEANING * far.deviation
+        });
         Ok(known
             .into_iter()
             .zip(fused)
@@ -155,7 +158,7 @@ impl EpisodesLayer {
         &self,
         query: &Query,
         terms: &[String],
-        embedder: Option<sql::KnownEmbedder>,
+        embedder: Option<&sql::KnownEmbedder>,
         allowed: Option<&[PassageId]>,
         asked_for: &[PassageId],
     ) -> Result<(Found, Sheet), LayerError> {
@@ -164,10 +167,7 @@ impl EpisodesLayer {
         let sheet = async { Ok::<_, LayerError>(sql::sheet(&self.db, user).await?) };
         let by_meaning = async {
             match (&query.embedding, embedder) {
-                (Some(embedding), Some(embedder)) => {
-                    let embedding = HalfVector::from_f32_slice(&embedding.0);
-                    self.by_meaning(query, embedder, &embedding, allowed).await
-                }
+                (Some(question), Some(embedder)) => self.by_meaning(query, embedder, question, allowed).await,
                 _ => Ok((ByPassage::default(), Spread::default())),
             }
         };
@@ -194,13 +194,14 @@ impl EpisodesLayer {
     async fn by_meaning(
         &self,
         query: &Query,
-        embedder: sql::KnownEmbedder,
-        embedding: &HalfVector,
+        embedder: &sql::KnownEmbedder,
+        question: &Embedding,
         allowed: Option<&[PassageId]>,
     ) -> Result<(ByPassage<f32>, Spread), LayerError> {
         let user = query.user;
-        let spread =
-            |cosines: &ByPassage<f32>| Spread::of(cosines.values().copied(), cosines.len(), embedder.unrelated);
+        let embedding = &HalfVector::from_f32_slice(&question.0);
+        let far = embedder.background.around(question);
+        let spread = |cosines: &ByPassage<f32>| Spread::of(cosines.values().copied(), cosines.len(), far);
         let to_compare = allowed.map_or(self.size(user).unwrap_or(0), <[PassageId]>::len);
         if to_compare <= self.settings.exact_up_to || !sql::has_near_index(&self.db, embedder.id).await? {
             let cosines = sql::cosines(&self.db, user, embedder.id, embedding, allowed).await?;

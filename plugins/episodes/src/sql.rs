@@ -9,25 +9,32 @@ use sqlx::{AssertSqlSafe, PgConnection, PgPool, Postgres, QueryBuilder};
 use uuid::Uuid;
 
 use crate::bm25::{Hit, Measure, Sheet};
+use crate::calibrate::Background;
 use crate::choose::{PARTS_PER_TURN, Passage};
 use crate::decay::Decay;
-use crate::fuse::{ByPassage, PassageId, Spread};
+use crate::fuse::{ByPassage, PassageId};
 use crate::learn::{Draft, OpenEpisode, Place};
 use crate::words::Count;
 
 /// An embedder this layer has met.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct KnownEmbedder {
     pub(crate) id: i16,
-    pub(crate) unrelated: Spread,
+    pub(crate) background: Background,
 }
 
 /// The embedder of that name, if it was met before.
 pub(crate) async fn embedder(db: &PgPool, name: &str) -> sqlx::Result<Option<KnownEmbedder>> {
-    let row = sqlx::query!("select id, unrelated, spread from episodes.embedder where name = $1", name)
-        .fetch_optional(db)
-        .await?;
-    Ok(row.map(|row| KnownEmbedder { id: row.id, unrelated: Spread { mean: row.unrelated, deviation: row.spread } }))
+    let row = sqlx::query!(
+        r#"select id, spread, background as "background: Vec<HalfVector>" from episodes.embedder where name = $1"#,
+        name,
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(row.map(|row| KnownEmbedder {
+        id: row.id,
+        background: Background { references: row.background.iter().map(embedding).collect(), spread: row.spread },
+    }))
 }
 
 /// Notes an embedder and what "far" means to it. Another server may have done so meanwhile: then its word holds.
@@ -35,23 +42,28 @@ pub(crate) async fn meet_embedder(
     db: &PgPool,
     name: &str,
     dimensions: usize,
-    unrelated: Spread,
-) -> sqlx::Result<KnownEmbedder> {
-    let row = sqlx::query!(
+    background: &Background,
+) -> sqlx::Result<()> {
+    let references: Vec<HalfVector> =
+        background.references.iter().map(|reference| HalfVector::from_f32_slice(&reference.0)).collect();
+    sqlx::query!(
         r#"
-        insert into episodes.embedder (name, dimensions, unrelated, spread)
+        insert into episodes.embedder (name, dimensions, spread, background)
         values ($1, $2, $3, $4)
-        on conflict (name) do update set name = excluded.name
-        returning id, unrelated, spread
+        on conflict (name) do nothing
         "#,
         name,
         i32::try_from(dimensions).unwrap_or(i32::MAX),
-        unrelated.mean,
-        unrelated.deviation,
+        background.spread,
+        &references as _,
     )
-    .fetch_one(db)
+    .execute(db)
     .await?;
-    Ok(KnownEmbedder { id: row.id, unrelated: Spread { mean: row.unrelated, deviation: row.spread } })
+    Ok(())
+}
+
+fn embedding(vector: &HalfVector) -> Embedding {
+    Embedding(vector.as_slice().iter().map(|value| value.to_f32()).collect())
 }
 
 /// The name of an embedder other than `name` that vectors here are from, if there is one.
@@ -109,7 +121,7 @@ pub(crate) async fn place_before(
 ) -> sqlx::Result<(Place, Option<(i32, Vec<Embedding>)>)> {
     let last = sqlx::query!(
         r#"
-        select id, exchange_id, episode, split, topic
+        select id, exchange_id, episode, topic
         from episodes.passage
         where user_id = $1 and session_id = $2 and id < $3 and id % $4 = 0
         order by id desc
@@ -132,9 +144,14 @@ pub(crate) async fn place_before(
     .await?;
     let episode = sqlx::query!(
         r#"
-        select count(distinct exchange_id) as "exchanges!", coalesce(sum(tokens), 0) as "tokens!"
+        select count(distinct passage.exchange_id)  as "exchanges!",
+               coalesce(sum(passage.tokens), 0)     as "tokens!",
+               max(passage.occurred_at)             as "last_at!",
+               bool_or(passage.split)               as "split!",
+               bool_or(exchange.kind = 'asserted')  as "told!"
         from episodes.passage
-        where user_id = $1 and episode = $2 and id < $3
+        join journal.exchange on exchange.user_id = passage.user_id and exchange.id = passage.exchange_id
+        where passage.user_id = $1 and passage.episode = $2 and passage.id < $3
         "#,
         user.0,
         last.episode,
@@ -155,14 +172,15 @@ pub(crate) async fn place_before(
     )
     .fetch_all(db)
     .await?;
-    let open = (!last.split).then_some(OpenEpisode {
+    let open = (!episode.split && !episode.told).then_some(OpenEpisode {
         id: last.episode,
+        last_at: episode.last_at,
         exchanges: usize::try_from(episode.exchanges).unwrap_or(usize::MAX),
         tokens: usize::try_from(episode.tokens).unwrap_or(usize::MAX),
     });
-    let place = Place { follows: Some((last.id, usize::try_from(head).unwrap_or(0))), open };
-    let meaning = meaning.iter().map(|v| Embedding(v.as_slice().iter().map(|value| value.to_f32()).collect()));
-    Ok((place, Some((last.topic, meaning.collect()))))
+    let follows = (!episode.told).then_some((last.id, usize::try_from(head).unwrap_or(0)));
+    let place = Place { follows, open };
+    Ok((place, Some((last.topic, meaning.iter().map(embedding).collect()))))
 }
 
 /// A passage ready to be written down.

@@ -213,12 +213,12 @@ async fn what_the_window_shows_is_not_recalled_and_explain_says_so() {
 async fn a_merged_episode_shows_nothing_from_after_the_moment_asked_about_nor_from_the_window() {
     let memory = Memory::new().await;
     let first = memory.says("s1", "Who has the boat key?", "Jon has it.").await;
-    memory.days_pass(1);
+    memory.pass(TimeDelta::minutes(30));
     let second = memory.says("s1", "And the boat cover?", "Mia has it.").await;
     let both = memory.recall("boat").await;
     assert!(both[0].text.contains("Jon") && both[0].text.contains("Mia"), "these are one episode: {both:#?}");
 
-    let earlier = Query { as_of: Some(memory.now() - TimeDelta::hours(1)), ..memory.query("boat").await };
+    let earlier = Query { as_of: Some(memory.now() - TimeDelta::minutes(10)), ..memory.query("boat").await };
     let beside_window = Query { window: vec![second], ..memory.query("boat").await };
 
     for query in [earlier, beside_window] {
@@ -512,7 +512,11 @@ impl Memory {
     }
 
     fn days_pass(&self, days: i64) {
-        *self.now.lock().unwrap() += TimeDelta::days(days);
+        self.pass(TimeDelta::days(days));
+    }
+
+    fn pass(&self, time: TimeDelta) {
+        *self.now.lock().unwrap() += time;
     }
 
     async fn append(&self, session: &str, turns: &[(Role, &str)]) -> ExchangeId {
