@@ -154,13 +154,15 @@ fn newest_first_among_near_equals(mut chosen: Vec<Candidate>, near_equal: f32) -
     chosen
 }
 
-/// The words of a passage, which is what two passages that say the same share.
+/// The words of a passage, which is what two passages that say the same share. Signs inside and before them count: C++ is
+/// not C#, and -5 not 5.
 fn content(passage: &Passage) -> BTreeSet<String> {
-    passage
-        .text
-        .to_lowercase()
-        .split(|c: char| !c.is_alphanumeric())
-        .filter(|w| !w.is_empty())
+    let closes = |c: char| c.is_whitespace() || ".,;:!?…\"'“”‘’«»()[]{}<>*_`。，、；：！？「」『』（）".contains(c);
+    let lower = passage.text.to_lowercase();
+    lower
+        .split_whitespace()
+        .map(|word| word.trim_matches(closes))
+        .filter(|word| !word.is_empty())
         .map(str::to_owned)
         .collect()
 }
@@ -239,6 +241,15 @@ mod tests {
 
         assert_eq!(seqs(&choose(&mut all, choice(3))), [1, 3]);
         assert_eq!(all[1].fate, Fate::Duplicate);
+    }
+
+    #[test]
+    fn signs_tell_apart_what_letters_do_not() {
+        for (one, other) in [("I like C++", "I like C#"), ("It is -5 here", "It is 5 here"), ("🎉", "😢")] {
+            let mut all = vec![candidate(1, 1.0, 1, one), candidate(2, 0.9, 1, other)];
+
+            assert_eq!(choose(&mut all, choice(3)).len(), 2, "{one} / {other}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use chrono_tz::Tz;
-use skymem_core::{Embedder, Exchange, ExchangeKind, Role, Turn, estimate_tokens};
+use skymem_core::{Collection, Embedder, Exchange, ExchangeKind, Role, Source, Turn, estimate_tokens};
 
 use crate::choose::PARTS_PER_TURN;
 use crate::fuse::PassageId;
@@ -66,13 +66,15 @@ pub(crate) struct Place {
 }
 
 /// An episode that short exchanges may still join.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OpenEpisode {
     pub(crate) id: PassageId,
     pub(crate) exchanges: usize,
     pub(crate) tokens: usize,
     /// When its last turn was said.
     pub(crate) last_at: DateTime<Utc>,
+    pub(crate) collection: Collection,
+    pub(crate) source: Source,
 }
 
 /// What is said later than this after an episode is another episode, however short both are.
@@ -100,16 +102,24 @@ pub(crate) fn draft(exchange: &Exchange, place: &Place, setting: &Setting<'_>) -
         .collect();
     let tokens: usize = said.iter().map(|turn| estimate_tokens(&turn.text).0).sum();
     let shape = &setting.shape;
-    let split = tokens > shape.split_above_tokens;
-    let most = if split { setting.part_tokens } else { shape.split_above_tokens };
+    // A collection with larger parts splits later.
+    let split = tokens > shape.split_above_tokens.max(setting.part_tokens);
+    let most = if split { setting.part_tokens } else { usize::MAX };
 
     let (Some(first), Some(last)) = (said.first(), said.last()) else { return (Vec::new(), place.clone()) };
     // What was told to memory directly stands for itself.
     let told = exchange.kind == ExchangeKind::Asserted;
     let place = if told { &Place::default() } else { place };
-    let own = OpenEpisode { id: id(first, 0), exchanges: 1, tokens, last_at: last.occurred_at };
-    let open = place.open.filter(|open| first.occurred_at - open.last_at <= MERGE_WITHIN);
-    let episode = open.and_then(|open| open.joined_by(own, shape)).unwrap_or(own);
+    let own = OpenEpisode {
+        id: id(first, 0),
+        exchanges: 1,
+        tokens,
+        last_at: last.occurred_at,
+        collection: exchange.collection.clone(),
+        source: exchange.source.clone(),
+    };
+    let open = place.open.as_ref().filter(|open| first.occurred_at - open.last_at <= MERGE_WITHIN);
+    let episode = open.and_then(|open| open.joined_by(&own, shape)).unwrap_or(own);
 
     let mut drafts = Vec::new();
     let mut follows = place.follows;
@@ -130,15 +140,12 @@ pub(crate) fn draft(exchange: &Exchange, place: &Place, setting: &Setting<'_>) -
 }
 
 impl OpenEpisode {
-    /// This episode and the next one as one, if that is short enough.
-    fn joined_by(self, next: OpenEpisode, shape: &Shape) -> Option<OpenEpisode> {
-        let together = OpenEpisode {
-            id: self.id,
-            exchanges: self.exchanges + next.exchanges,
-            tokens: self.tokens + next.tokens,
-            last_at: next.last_at,
-        };
-        (together.tokens < shape.merge_below_tokens && together.exchanges <= shape.merge_most).then_some(together)
+    /// This episode and the next one as one, if that is short enough and no filter tells them apart.
+    fn joined_by(&self, next: &OpenEpisode, shape: &Shape) -> Option<OpenEpisode> {
+        let (exchanges, tokens) = (self.exchanges + next.exchanges, self.tokens + next.tokens);
+        let short = tokens < shape.merge_below_tokens && exchanges <= shape.merge_most;
+        let alike = (&self.collection, &self.source) == (&next.collection, &next.source);
+        (short && alike).then(|| OpenEpisode { id: self.id, exchanges, tokens, ..next.clone() })
     }
 }
 
@@ -192,15 +199,16 @@ fn parts(turn: &Turn, most: usize, embedder: &dyn Embedder) -> Vec<String> {
     texts
 }
 
-/// The topic of an exchange: that of the one before it while their meanings are near, a new one otherwise.
-pub(crate) fn topic(before: Option<(i32, &[f32])>, meaning: Option<&[f32]>, same_above: f32) -> i32 {
+/// The topic of an exchange: that of the one before it while their meanings are near, or not both known; a new one
+/// otherwise.
+pub(crate) fn topic(before: Option<&(i32, Option<Vec<f32>>)>, meaning: Option<&[f32]>, same_above: f32) -> i32 {
     match (before, meaning) {
         (None, _) => 0,
-        (Some((topic, _)), None) => topic,
-        (Some((topic, before)), Some(meaning)) => {
+        (Some((topic, Some(before))), Some(meaning)) => {
             let near: f32 = before.iter().zip(meaning).map(|(a, b)| a * b).sum();
-            if near < same_above { topic + 1 } else { topic }
+            if near < same_above { topic + 1 } else { *topic }
         }
+        (Some((topic, _)), _) => *topic,
     }
 }
 
@@ -219,9 +227,7 @@ pub(crate) fn mean<'a>(vectors: impl IntoIterator<Item = &'a [f32]>) -> Option<V
 mod tests {
     use super::*;
     use async_trait::async_trait;
-    use skymem_core::{
-        Collection, EmbedderId, Embedding, ExchangeId, ModelError, Purpose, Seq, SessionId, Source, UserId,
-    };
+    use skymem_core::{EmbedderId, Embedding, ExchangeId, ModelError, Purpose, Seq, SessionId, UserId};
 
     struct TenWords(EmbedderId);
 
@@ -264,11 +270,14 @@ mod tests {
         }
     }
 
+    fn setting(embedder: &TenWords) -> Setting<'_> {
+        let shape = Shape { merge_below_tokens: 12, merge_most: 3, split_above_tokens: 20, user_words: 2.0 };
+        Setting { embedder, shape, zone: Tz::UTC, tongues: &[Language::ENGLISH], part_tokens: 8 }
+    }
+
     fn drafts(exchanges: &[Exchange]) -> Vec<Draft> {
         let embedder = TenWords(EmbedderId("ten".into()));
-        let shape = Shape { merge_below_tokens: 12, merge_most: 3, split_above_tokens: 20, user_words: 2.0 };
-        let setting =
-            Setting { embedder: &embedder, shape, zone: Tz::UTC, tongues: &[Language::ENGLISH], part_tokens: 8 };
+        let setting = setting(&embedder);
         let mut place = Place::default();
         let mut all = Vec::new();
         for exchange in exchanges {
@@ -306,6 +315,35 @@ mod tests {
     }
 
     #[test]
+    fn what_a_filter_tells_apart_is_not_merged() {
+        let plain = || exchange(3, "How are", "Well");
+        let others = [
+            Exchange { collection: "work".parse().unwrap(), ..plain() },
+            Exchange { source: "import:x".parse().unwrap(), ..plain() },
+        ];
+        for other in others {
+            let all = drafts(&[exchange(1, "Hi there", "Hello"), other, exchange(5, "Tea or", "Tea")]);
+
+            let episodes: Vec<i64> = all.iter().map(|draft| draft.episode / PARTS_PER_TURN).collect();
+
+            assert_eq!(episodes, [1, 1, 3, 3, 5, 5]);
+        }
+    }
+
+    #[test]
+    fn a_collection_with_larger_parts_splits_later() {
+        let answer = "one two three four five six seven eight. ".repeat(3);
+        let split = |part_tokens| {
+            let embedder = TenWords(EmbedderId("ten".into()));
+            let setting = Setting { part_tokens, ..setting(&embedder) };
+            draft(&exchange(1, "How", &answer), &Place::default(), &setting).0.iter().all(|draft| draft.split)
+        };
+
+        assert!(split(8));
+        assert!(!split(200));
+    }
+
+    #[test]
     fn a_long_answer_is_split_and_each_part_follows_the_question() {
         let answer = "First do this thing now.\n\nThen do that thing there.\n\nLast of all rest a while here.";
         let all = drafts(&[exchange(1, "How is it done", answer)]);
@@ -328,9 +366,11 @@ mod tests {
 
     #[test]
     fn a_new_topic_begins_where_meanings_part() {
+        let before = |meaning: Option<[f32; 2]>| (3, meaning.map(Vec::from));
         assert_eq!(topic(None, Some(&[1.0, 0.0]), 0.7), 0);
-        assert_eq!(topic(Some((3, &[1.0, 0.0])), Some(&[1.0, 0.0]), 0.7), 3);
-        assert_eq!(topic(Some((3, &[1.0, 0.0])), Some(&[0.0, 1.0]), 0.7), 4);
-        assert_eq!(topic(Some((3, &[1.0, 0.0])), None, 0.7), 3);
+        assert_eq!(topic(Some(&before(Some([1.0, 0.0]))), Some(&[1.0, 0.0]), 0.7), 3);
+        assert_eq!(topic(Some(&before(Some([1.0, 0.0]))), Some(&[0.0, 1.0]), 0.7), 4);
+        assert_eq!(topic(Some(&before(Some([1.0, 0.0]))), None, 0.7), 3);
+        assert_eq!(topic(Some(&before(None)), Some(&[0.0, 1.0]), 0.7), 3);
     }
 }

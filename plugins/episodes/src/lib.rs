@@ -17,6 +17,8 @@
 //! user_words = 2.0             # weight of a person's words over an assistant's
 //! candidates = 300             # how many passages are weighed closely
 //! exact_up_to = 50000          # up to this many passages of a user every one is compared; above, an index is used
+//!
+//! [layers.episodes.weights]    # how strongly each sign of relevance counts: see `Weights`
 //! ```
 
 mod bm25;
@@ -180,7 +182,7 @@ pub(crate) struct EpisodesLayer {
 /// How many texts go to the embedder at once.
 const EMBED_TOGETHER: usize = 64;
 
-/// How many passages without a vector are embedded in one round of upkeep.
+/// How many passages without a vector are embedded at a time in upkeep.
 const CATCH_UP: i64 = 512;
 
 #[async_trait]
@@ -196,20 +198,27 @@ impl Layer for EpisodesLayer {
         let zone = self.zone(user).await?;
         let part_tokens = sql::part_tokens(&self.db, user).await?;
 
-        let mut places: HashMap<&str, Place> = HashMap::new();
-        let mut topics: HashMap<&str, (i32, Vec<f32>)> = HashMap::new();
+        // In the order in which they were said: one that grew or came back may come after later ones.
+        let mut exchanges: Vec<&Exchange> = exchanges.iter().collect();
+        exchanges.sort_by_key(|exchange| exchange.first_seq());
+        let ids: Vec<uuid::Uuid> = exchanges.iter().map(|exchange| exchange.id.0).collect();
+        let firsts: Vec<(&str, i64)> = exchanges
+            .iter()
+            .map(|exchange| (exchange.session.as_str(), exchange.first_seq().0 * PARTS_PER_TURN))
+            .collect();
+        let learned_before = sql::last_before(&self.db, user, &firsts, &ids).await?;
+
+        let mut places: HashMap<&str, (Option<i64>, Place)> = HashMap::new();
         let mut drafted = Vec::new();
-        for exchange in exchanges {
-            let session = exchange.session.as_str();
-            if !places.contains_key(session) {
-                let first = exchange.first_seq().0 * PARTS_PER_TURN;
-                let (place, topic) =
+        for ((exchange, (session, first)), learned) in exchanges.into_iter().zip(firsts).zip(learned_before) {
+            let (met, mut place) = places.remove(session).unwrap_or_default();
+            let mut topic_before = None;
+            if learned > met {
+                // Something learned earlier stands between this exchange and what comes before it here.
+                let (found, topic) =
                     sql::place_before(&self.db, user, session, first, embedder.map(|known| known.id)).await?;
-                places.insert(session, place);
-                if let Some((topic, vectors)) = topic {
-                    let meaning = learn::mean(vectors.iter().map(|vector| vector.0.as_slice()));
-                    topics.insert(session, (topic, meaning.unwrap_or_default()));
-                }
+                place = found;
+                topic_before = topic;
             }
             let setting = Setting {
                 embedder: self.embedder.as_ref(),
@@ -221,24 +230,27 @@ impl Layer for EpisodesLayer {
                     .copied()
                     .unwrap_or(self.settings.part_tokens),
             };
-            let (drafts, after) = learn::draft(exchange, &places[session], &setting);
-            places.insert(session, after);
-            drafted.push((exchange, drafts));
+            let (drafts, after) = learn::draft(exchange, &place, &setting);
+            places.insert(session, (drafts.last().map(|draft| draft.id).max(met).max(learned), after));
+            drafted.push((exchange, drafts, topic_before));
         }
 
         let texts: Vec<String> =
-            drafted.iter().flat_map(|(_, drafts)| drafts.iter().map(learn::Draft::embedded_text)).collect();
+            drafted.iter().flat_map(|(_, drafts, _)| drafts.iter().map(learn::Draft::embedded_text)).collect();
         let mut vectors = self.embed_passages(&texts).await?.into_iter();
 
+        let mut topics: HashMap<&str, (i32, Option<Vec<f32>>)> = HashMap::new();
         let mut rows = Vec::with_capacity(texts.len());
-        for (exchange, drafts) in drafted {
+        for (exchange, drafts, topic_before) in drafted {
             let session = exchange.session.as_str();
+            if let Some((topic, vectors)) = topic_before {
+                topics.insert(session, (topic, learn::mean(vectors.iter().map(|vector| vector.0.as_slice()))));
+            }
             let own: Vec<Option<Embedding>> = drafts.iter().map(|_| vectors.next().flatten()).collect();
             let meaning = learn::mean(own.iter().flatten().map(|vector| vector.0.as_slice()));
-            let before = topics.get(session).map(|(topic, meaning)| (*topic, meaning.as_slice()));
-            let topic = learn::topic(before, meaning.as_deref(), self.same_topic_above(embedder));
+            let topic = learn::topic(topics.get(session), meaning.as_deref(), self.same_topic_above(embedder));
             if !drafts.is_empty() {
-                topics.insert(session, (topic, meaning.unwrap_or_default()));
+                topics.insert(session, (topic, meaning));
             }
             rows.extend(drafts.into_iter().zip(own).map(|(draft, vector)| sql::Row {
                 exchange: exchange.id,
@@ -250,7 +262,6 @@ impl Layer for EpisodesLayer {
                 vector,
             }));
         }
-        let ids: Vec<uuid::Uuid> = exchanges.iter().map(|exchange| exchange.id.0).collect();
         Ok(sql::replace(&self.db, user, embedder.map(|known| known.id), &ids, rows).await?)
     }
 
@@ -273,7 +284,7 @@ impl Layer for EpisodesLayer {
     /// Embeds what was learned while the embedder was away, and builds the index when a user has outgrown exact search.
     async fn prune(&self, _now: DateTime<Utc>) -> Result<Pruned, LayerError> {
         let Some(embedder) = self.met_embedder().await else { return Ok(Pruned::default()) };
-        self.embed_the_unembedded(embedder).await?;
+        while self.embed_some_unembedded(embedder).await? {}
         let most = i64::try_from(self.settings.exact_up_to).unwrap_or(i64::MAX);
         if !sql::has_near_index(&self.db, embedder.id).await?
             && sql::any_user_above(&self.db, embedder.id, most).await?
@@ -337,7 +348,9 @@ impl EpisodesLayer {
         Ok(vectors)
     }
 
-    async fn embed_the_unembedded(&self, embedder: &sql::KnownEmbedder) -> Result<(), LayerError> {
+    /// Whether some were embedded: there may be more.
+    async fn embed_some_unembedded(&self, embedder: &sql::KnownEmbedder) -> Result<bool, LayerError> {
+        let mut any = false;
         let lacking = sql::unembedded(&self.db, embedder.id, CATCH_UP).await?;
         for some in lacking.chunk_by(|a, b| a.user == b.user) {
             let texts: Vec<String> =
@@ -350,10 +363,10 @@ impl EpisodesLayer {
                 .collect();
             if let Some(user) = some.first().map(|passage| passage.user) {
                 let mut connection = self.db.acquire().await?;
-                sql::insert_vectors(&mut connection, user, embedder.id, &pairs).await?;
+                any |= sql::insert_vectors(&mut connection, user, embedder.id, &pairs).await? > 0;
             }
         }
-        Ok(())
+        Ok(any)
     }
 
     /// The cosine above which two exchanges are on one topic. The setting speaks of models whose unrelated texts have a

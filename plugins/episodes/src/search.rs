@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::bm25::{self, Sheet};
 use crate::choose::{Candidate, Choice, Passage, choose};
 use crate::fuse::{self, ByPassage, Found, PassageId, Sign, Spread};
-use crate::words::{plain_words, question_terms};
+use crate::words::{Language, plain_words, question_terms};
 use crate::{EpisodesLayer, NAME, sql};
 
 /// How many standard deviations nearer than unrelated passages one must be to count as near in meaning when it shares no
@@ -30,9 +30,9 @@ const EXCERPT: usize = 120;
 impl EpisodesLayer {
     /// See [`skymem_core::Layer::recall`].
     pub(crate) async fn search(&self, query: &Query) -> Result<Vec<Recall>, LayerError> {
-        let mut candidates = self.weigh(query, &[]).await?;
+        let (mut candidates, barred) = self.weigh(query, &[]).await?;
         let chosen = choose(&mut candidates, self.choice(query));
-        self.tell(query, &chosen).await
+        self.tell(query, &chosen, &barred).await
     }
 
     /// See [`skymem_core::Layer::explain`].
@@ -41,7 +41,7 @@ impl EpisodesLayer {
             Some(exchange) => sql::passages_of_exchange(&self.db, query.user, exchange.0).await?,
             None => Vec::new(),
         };
-        let mut candidates = self.weigh(query, &asked_for).await?;
+        let (mut candidates, _) = self.weigh(query, &asked_for).await?;
         choose(&mut candidates, self.choice(query));
         let Some(exchange) = about else { return Ok(candidates.iter().map(considered).collect()) };
         if asked_for.is_empty() {
@@ -71,8 +71,13 @@ impl EpisodesLayer {
         }
     }
 
-    /// The passages that might be recalled, and those of `asked_for` in any case, with all their scores.
-    async fn weigh(&self, query: &Query, asked_for: &[PassageId]) -> Result<Vec<Candidate>, LayerError> {
+    /// The passages that might be recalled, and those of `asked_for` in any case, with all their scores; and those that
+    /// must not be shown, whatever the question.
+    async fn weigh(
+        &self,
+        query: &Query,
+        asked_for: &[PassageId],
+    ) -> Result<(Vec<Candidate>, ByPassage<Fate>), LayerError> {
         let user = query.user;
         let window: Vec<Uuid> = query.window.iter().map(|exchange| exchange.0).collect();
         let (excluded, allowed, embedder, tongues) = try_join!(
@@ -116,11 +121,12 @@ impl EpisodesLayer {
             let far = known.background.around(question);
             far.mean + NEAR_IN_MEANING * far.deviation
         });
-        Ok(known
+        let in_time: Vec<bool> = signs.iter().map(|sign| sign.in_time).collect();
+        let candidates = known
             .into_iter()
-            .zip(fused)
-            .zip(relevance)
-            .map(|((known, fused), relevance)| {
+            .zip(in_time)
+            .zip(fused.into_iter().zip(relevance))
+            .map(|((known, in_time), (fused, relevance))| {
                 let id = known.passage.id;
                 let cosine = found.cosines.get(&id).copied();
                 let words = found.words.get(&id).copied().unwrap_or(0.0);
@@ -137,7 +143,6 @@ impl EpisodesLayer {
                     Fate::BelowLimit if !related => Fate::NotFound,
                     fate => fate,
                 };
-                let in_time = query.time_hint.is_some_and(|time| time.contains(known.passage.occurred_at));
                 Candidate {
                     passage: known.passage,
                     cosine,
@@ -150,7 +155,8 @@ impl EpisodesLayer {
                     fate,
                 }
             })
-            .collect())
+            .collect();
+        Ok((candidates, barred))
     }
 
     /// Searches by meaning and by words at once.
@@ -216,7 +222,12 @@ impl EpisodesLayer {
     }
 
     /// Recalls with their texts, provenance and surroundings, in the order of `chosen`.
-    async fn tell(&self, query: &Query, chosen: &[Candidate]) -> Result<Vec<Recall>, LayerError> {
+    async fn tell(
+        &self,
+        query: &Query,
+        chosen: &[Candidate],
+        barred: &ByPassage<Fate>,
+    ) -> Result<Vec<Recall>, LayerError> {
         let user = query.user;
         let topics: Vec<(&str, i32)> =
             chosen.iter().map(|c| (c.passage.session_id.as_str(), c.passage.topic)).collect();
@@ -228,7 +239,10 @@ impl EpisodesLayer {
             .await?
             .into_iter()
             .map(|known| (known.passage.id, known.passage))
-            .filter(|(_, passage)| may_be_told(passage, query))
+            // Nor may they stand beside what was found: in a merge, a segment, among the neighbours.
+            .filter(|(id, passage)| {
+                !barred.contains_key(id) && query.as_of.is_none_or(|as_of| passage.occurred_at <= as_of)
+            })
             .collect();
         let told = |ids: &[PassageId]| ids.iter().filter_map(|id| passages.get(id)).collect::<Vec<&Passage>>();
         let recalls = chosen.iter().zip(members).zip(around).map(|((candidate, members), around)| {
@@ -295,13 +309,6 @@ impl EpisodesLayer {
     }
 }
 
-/// Whether a passage may stand in a recall beside the one that was found: not what was said after the moment asked about,
-/// and not what the prompt holds already.
-fn may_be_told(passage: &Passage, query: &Query) -> bool {
-    query.as_of.is_none_or(|as_of| passage.occurred_at <= as_of)
-        && !query.window.contains(&ExchangeId(passage.exchange_id))
-}
-
 /// The passages with the best scores by words, at most `most`.
 fn best_words(words: &ByPassage<f32>, most: usize) -> Vec<PassageId> {
     let mut best: Vec<(PassageId, f32)> = words.iter().map(|(&id, &score)| (id, score)).collect();
@@ -309,9 +316,17 @@ fn best_words(words: &ByPassage<f32>, most: usize) -> Vec<PassageId> {
     best.into_iter().take(most).map(|(id, _)| id).collect()
 }
 
-/// Whether a question that has these words names a speaker.
+/// Whether a question that has these words names a speaker: by any word of the name that is one's own.
 fn is_named(name: &str, words: &HashSet<String>) -> bool {
-    plain_words(name).iter().any(|part| words.contains(part))
+    let parts = plain_words(name);
+    let alone = parts.len() == 1;
+    parts.iter().any(|part| words.contains(part) && (alone || is_own(part)))
+}
+
+/// Whether a word of a name of several words tells people apart: no "the", "Dr" or initial.
+fn is_own(part: &str) -> bool {
+    const TITLES: [&str; 8] = ["dr", "mr", "mrs", "ms", "prof", "sir", "herr", "frau"];
+    part.chars().nth(1).is_some() && !TITLES.contains(&part) && !Language::ENGLISH.stops(part)
 }
 
 fn recall(unit: Unit, candidate: &Candidate, own: &[&Passage]) -> Recall {
@@ -368,5 +383,27 @@ fn considered(candidate: &Candidate) -> Considered {
         excerpt: passage.line().chars().take(EXCERPT).collect(),
         scores,
         fate: candidate.fate,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(name: &str, question: &str, expected: bool) {
+        assert_eq!(is_named(name, &plain_words(question)), expected, "{name}: {question}");
+    }
+
+    #[test]
+    fn a_speaker_is_named_by_any_word_that_is_their_own() {
+        check("Ann", "What is Ann's dog called?", true);
+        check("Dr. Ann Lee", "Where does Ann live?", true);
+        check("Dr. Ann Lee", "did DR. LEE call?", true);
+        check("Dr. Ann Lee", "Which dr. was it?", false);
+        check("The Boss", "What is the plan?", false);
+        check("J. R. Moss", "Is r a language?", false);
+        check("Will", "Where did Will go?", true);
+        check("王小明", "小明住在哪里", true);
+        check("🎉", "What is it?", false);
     }
 }

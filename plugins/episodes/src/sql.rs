@@ -110,6 +110,35 @@ pub(crate) async fn part_tokens(db: &PgPool, user: UserId) -> sqlx::Result<HashM
     Ok(rows.into_iter().map(|row| (row.name, usize::try_from(row.part_tokens).unwrap_or(usize::MAX))).collect())
 }
 
+/// For each of `firsts`, a session and a passage, the last passage that stands before it in its session and is of none of
+/// `exchanges`.
+pub(crate) async fn last_before(
+    db: &PgPool,
+    user: UserId,
+    firsts: &[(&str, PassageId)],
+    exchanges: &[Uuid],
+) -> sqlx::Result<Vec<Option<PassageId>>> {
+    let (sessions, ids): (Vec<&str>, Vec<PassageId>) = firsts.iter().copied().unzip();
+    sqlx::query_scalar!(
+        r#"
+        select (select max(passage.id)
+                from episodes.passage
+                where passage.user_id = $1
+                  and passage.session_id = first.session
+                  and passage.id < first.id
+                  and passage.exchange_id <> all($4))
+        from unnest($2::text[], $3::bigint[]) with ordinality as first (session, id, place)
+        order by first.place
+        "#,
+        user.0,
+        &sessions as &[&str],
+        &ids,
+        exchanges,
+    )
+    .fetch_all(db)
+    .await
+}
+
 /// What stands in a session before the passage `before`: what the next one follows, the episode it may join, and topic
 /// and meaning of the exchange before it.
 pub(crate) async fn place_before(
@@ -121,7 +150,7 @@ pub(crate) async fn place_before(
 ) -> sqlx::Result<(Place, Option<(i32, Vec<Embedding>)>)> {
     let last = sqlx::query!(
         r#"
-        select id, exchange_id, episode, topic
+        select id, exchange_id, collection, source, episode, topic
         from episodes.passage
         where user_id = $1 and session_id = $2 and id < $3 and id % $4 = 0
         order by id desc
@@ -172,11 +201,14 @@ pub(crate) async fn place_before(
     )
     .fetch_all(db)
     .await?;
-    let open = (!episode.split && !episode.told).then_some(OpenEpisode {
+    let kept_as = last.collection.parse().ok().zip(last.source.parse().ok());
+    let open = kept_as.filter(|_| !episode.split && !episode.told).map(|(collection, source)| OpenEpisode {
         id: last.episode,
         last_at: episode.last_at,
         exchanges: usize::try_from(episode.exchanges).unwrap_or(usize::MAX),
         tokens: usize::try_from(episode.tokens).unwrap_or(usize::MAX),
+        collection,
+        source,
     });
     let follows = (!episode.told).then_some((last.id, usize::try_from(head).unwrap_or(0)));
     let place = Place { follows, open };
@@ -310,13 +342,14 @@ async fn insert_tongues(tx: &mut PgConnection, user: UserId, rows: &[Row<'_>]) -
     Ok(())
 }
 
-/// Writes the vectors of passages down; one that is there already, or whose passage is gone, is passed over.
+/// Writes the vectors of passages down, and says how many; one that is there already, or whose passage is gone, is passed
+/// over.
 pub(crate) async fn insert_vectors(
     tx: &mut PgConnection,
     user: UserId,
     embedder: i16,
     vectors: &[(PassageId, &Embedding)],
-) -> sqlx::Result<()> {
+) -> sqlx::Result<u64> {
     let ids: Vec<PassageId> = vectors.iter().map(|(id, _)| *id).collect();
     let halves: Vec<HalfVector> = vectors.iter().map(|(_, vector)| HalfVector::from_f32_slice(&vector.0)).collect();
     sqlx::query!(
@@ -333,8 +366,8 @@ pub(crate) async fn insert_vectors(
         &halves as _,
     )
     .execute(tx)
-    .await?;
-    Ok(())
+    .await
+    .map(|done| done.rows_affected())
 }
 
 /// A passage that has no vector of an embedder yet.
@@ -892,7 +925,7 @@ pub(crate) async fn note_use(
     Ok(())
 }
 
-/// The user with the most passages, if more than `most`.
+/// Whether any user has more than `most` vectors of `embedder`.
 pub(crate) async fn any_user_above(db: &PgPool, embedder: i16, most: i64) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"

@@ -155,7 +155,8 @@ impl Language {
         TONGUES[self.0].code
     }
 
-    fn stops(self, word: &str) -> bool {
+    /// Whether a lower-case word carries no meaning of its own.
+    pub(crate) fn stops(self, word: &str) -> bool {
         STOP_WORDS[self.0].contains(word)
     }
 

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use skymem_core::{
-    Embedder, EmbedderId, Embedding, ExchangeId, Fate, Filter, Host, Layer, LayerError, LayerName, ModelError, Plugin,
-    Purpose, Query, Recall, Role, TimeRange, Unit, User,
+    Embedder, EmbedderId, Embedding, ExchangeId, ExchangeKind, Fate, Filter, Host, Layer, LayerError, LayerName,
+    ModelError, Plugin, Purpose, Query, Recall, Role, TimeRange, Unit, User,
 };
 use skymem_episodes::EpisodesPlugin;
 use skymem_models::Offline;
@@ -74,6 +74,20 @@ async fn an_embedder_that_comes_back_embeds_what_it_missed() {
 }
 
 #[tokio::test]
+async fn an_embedder_that_was_away_for_long_embeds_all_it_missed_in_one_round_of_upkeep() {
+    let embedder = Arc::new(Moody::away());
+    let memory = Memory::with(embedder.clone()).await;
+    let texts: Vec<String> = (0..530).map(|n| format!("Remark {n}")).collect();
+    memory.append("s1", &texts.iter().map(|text| (Role::User, text.as_str())).collect::<Vec<_>>()).await;
+    memory.learn().await;
+
+    embedder.away.store(false, Ordering::Relaxed);
+    memory.layer.prune(memory.now()).await.unwrap();
+
+    assert_eq!(memory.count("select count(*) from episodes.vector").await, 530);
+}
+
+#[tokio::test]
 async fn an_exchange_that_grows_is_learned_again_and_not_twice() {
     let memory = Memory::new().await;
     let first = memory.append("s1", &[(Role::User, "Where is the spare key?")]).await;
@@ -131,6 +145,46 @@ async fn learning_all_of_it_again_gives_the_same_answers() {
     memory.learn().await;
 
     assert_eq!(memory.recall("ships").await, before);
+}
+
+#[tokio::test]
+async fn what_comes_back_among_newer_things_is_learned_in_its_own_place() {
+    let memory = Memory::new().await;
+    let mut said = Vec::new();
+    for n in 0..6 {
+        said.push(memory.says("s1", &format!("Short remark {n} on ships"), "ok").await);
+    }
+    let back = &said[1..2];
+    memory.journal.forget(memory.user.id, &Target::Exchanges(back.to_vec()), memory.now()).await.unwrap();
+    memory.append("s1", &[(Role::User, "A remark on trains")]).await;
+    memory.journal.restore(memory.user.id, back, memory.now() - TimeDelta::days(30)).await.unwrap();
+    memory.append("s1", &[(Role::User, "A remark on planes")]).await;
+    memory.learn().await;
+    let places = memory.places().await;
+
+    memory.journal.reset(memory.user.id, &memory.layer.name()).await.unwrap();
+    memory.learn().await;
+
+    assert_eq!(places, memory.places().await);
+}
+
+#[tokio::test]
+async fn what_memory_was_told_directly_comes_back_alone() {
+    let memory = Memory::new().await;
+    memory.says("s1", "How was the boat trip?", "Fine.").await;
+    memory.notes("s1", "Rex is the name of my dog").await;
+    memory.notes("s1", "The office is in Hafenstraße").await;
+    memory.says("s1", "And the weather?", "Sunny.").await;
+
+    for (question, expected) in [
+        ("name of my dog", "User: Rex is the name of my dog"),
+        ("where is the office", "User: The office is in Hafenstraße"),
+        ("boat trip", "User: How was the boat trip?\nAssistant: Fine."),
+        ("weather", "User: And the weather?\nAssistant: Sunny."),
+    ] {
+        let found = memory.recall(question).await;
+        assert_eq!(found.iter().map(|recall| recall.text.as_str()).collect::<Vec<_>>(), [expected], "{question}");
+    }
 }
 
 #[tokio::test]
@@ -374,9 +428,17 @@ async fn a_session_may_say_how_old_its_memories_get() {
     memory.journal.set_session(memory.user.id, &"s1".parse().unwrap(), change, memory.now()).await.unwrap();
     assert_eq!(memory.recall("guest network").await.len(), 1);
 
-    memory.days_pass(2);
+    memory.pass(TimeDelta::minutes(30));
+    memory.says("s1", "The office network is called egret", "ok").await;
+    memory.pass(TimeDelta::minutes(24 * 60 - 15));
 
-    assert_eq!(memory.recall("guest network").await, []);
+    assert_eq!(memory.recall("guest heron").await, []);
+    let found = memory.recall("office network").await;
+    assert_eq!(found.len(), 1);
+    assert_eq!(
+        found[0].text, "User: The office network is called egret\nAssistant: ok",
+        "nor does a merge bring it along"
+    );
 }
 
 #[tokio::test]
@@ -529,6 +591,21 @@ impl Memory {
         let id = self.append(session, &[(Role::User, question), (Role::Assistant, answer)]).await;
         self.learn().await;
         id
+    }
+
+    async fn notes(&self, session: &str, text: &str) -> ExchangeId {
+        let turns = vec![NewTurn::new(Role::User, text)];
+        let said = Append::said(session.parse().unwrap(), turns, self.now());
+        let append = Append { kind: ExchangeKind::Asserted, ..said };
+        let id = self.journal.append(self.user.id, append).await.unwrap().turns[0].exchange.unwrap();
+        self.learn().await;
+        id
+    }
+
+    /// Each passage with what it follows, its episode and its topic.
+    async fn places(&self) -> Vec<(i64, Option<i64>, i64, i32)> {
+        let statement = "select id, follows, episode, topic from episodes.passage order by id";
+        sqlx::query_as(statement).fetch_all(&self.db).await.unwrap()
     }
 
     /// The layer reads the journal to its end.
