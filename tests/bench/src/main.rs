@@ -47,11 +47,8 @@ enum Bench {
     /// How fast a bulk import is learned, and how long a turn waits to be accepted meanwhile
     Ingest {
         /// Exchanges to import
-        #[arg(long, default_value_t = 1_000)]
+        #[arg(long, default_value_t = 10_000)]
         exchanges: usize,
-        /// Single turns recorded while the import runs
-        #[arg(long, default_value_t = 300)]
-        turns: usize,
     },
 }
 
@@ -66,6 +63,6 @@ async fn main() -> Result<()> {
     match bench {
         Bench::Retrieval { files, details } => retrieval::run(&program, &files, details.as_deref()).await,
         Bench::Latency { exchanges, questions } => latency::run(&program, &exchanges, questions).await,
-        Bench::Ingest { exchanges, turns } => ingest::run(&program, exchanges, turns).await,
+        Bench::Ingest { exchanges } => ingest::run(&program, exchanges).await,
     }
 }
