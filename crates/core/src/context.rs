@@ -6,19 +6,6 @@ use crate::layer::LayerName;
 use crate::recall::Recall;
 use crate::tokens::Tokens;
 
-/// Everything the assistant should know for its next answer, and what is missing from it.
-///
-/// Assembling one never fails: what could not contribute is a [`Gap`].
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ContextPack {
-    /// Each layer's part, in reading order.
-    pub sections: Vec<Section>,
-    /// What could not contribute, and why.
-    pub gaps: Vec<Gap>,
-    /// Where the budget went.
-    pub spent: Spent,
-}
-
 /// One layer's part of the pack.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Section {

@@ -1,7 +1,7 @@
 //! The words and the contracts of skymem. No I/O, no clock.
 //!
 //! Start at [`layer::Layer`]: one way of remembering. It learns from [`conversation::Exchange`]s and answers a
-//! [`query::Query`] with [`recall::Recall`]s, which the engine packs into a [`context::ContextPack`].
+//! [`query::Query`] with [`recall::Recall`]s, which the engine packs into [`context::Section`]s.
 
 pub mod context;
 pub mod conversation;
@@ -12,7 +12,7 @@ pub mod query;
 pub mod recall;
 pub mod tokens;
 
-pub use context::{ContextPack, Gap, GapReason, Section, Spent};
+pub use context::{Gap, GapReason, Section, Spent};
 pub use conversation::{
     Collection, Exchange, ExchangeId, ExchangeKind, Role, Seq, SessionId, Source, Turn, User, UserId, UserName,
 };

@@ -32,6 +32,18 @@ impl Memory {
         Ok(Changed { exchanges })
     }
 
+    /// As [`Memory::forget`] with one exchange; `None` when it is neither there nor in the trash.
+    ///
+    /// # Errors
+    ///
+    /// As [`Memory::forget`].
+    pub async fn forget_one(&self, user: UserId, id: ExchangeId) -> Result<Option<Changed>, EngineError> {
+        if self.exchange(user, id).await?.is_none() {
+            return Ok(None);
+        }
+        self.forget(user, &Target::Exchanges(vec![id])).await.map(Some)
+    }
+
     /// What [`Memory::forget`] would change, changing nothing.
     ///
     /// # Errors
@@ -69,6 +81,18 @@ impl Memory {
     pub async fn restore(&self, user: UserId, exchanges: &[ExchangeId]) -> Result<Changed, EngineError> {
         let exchanges = self.inner.journal.restore(user, exchanges, self.trash_ends()).await?;
         Ok(Changed { exchanges })
+    }
+
+    /// As [`Memory::restore`] with one exchange; `None` when it is neither there nor in the trash.
+    ///
+    /// # Errors
+    ///
+    /// As [`Memory::restore`].
+    pub async fn restore_one(&self, user: UserId, id: ExchangeId) -> Result<Option<Changed>, EngineError> {
+        if self.exchange(user, id).await?.is_none() {
+            return Ok(None);
+        }
+        self.restore(user, &[id]).await.map(Some)
     }
 
     /// What is in the trash, in the journal's order, newest first.

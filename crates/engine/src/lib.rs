@@ -36,3 +36,4 @@ pub use skymem_store::{
     SessionChange, Shelf, Stats as JournalStats, Target,
 };
 pub use stats::{Health, LayerHealth, LayerView, Stats};
+pub use users::Profile;

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::context::MOST_EXCHANGES;
+
 /// `[engine]` of the configuration.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -32,8 +34,8 @@ pub struct ContextSettings {
     pub recall_deadline_ms: u64,
     /// What a single layer may take, by its name, when that is less.
     pub layer_deadline_ms: BTreeMap<String, u64>,
-    /// What a single layer may spend of the budget before all others have bought, by its name, in hundredths; 100 for
-    /// layers that are not named.
+    /// What a single layer may spend of the budget, by its name, in hundredths; 100 for layers that are not named. A
+    /// layer that is always loaded spends no more; others may once all have bought.
     pub share_percent: BTreeMap<String, u8>,
     /// Where recalled items stand in the messages.
     pub items: ItemsPlace,
@@ -46,7 +48,7 @@ pub struct ContextSettings {
 impl Default for ContextSettings {
     fn default() -> Self {
         Self {
-            budget_tokens: 4_000,
+            budget_tokens: 6_000,
             window_exchanges: 4,
             top_k: 4,
             embed_deadline_ms: 1_000,
@@ -132,7 +134,7 @@ impl EngineSettings {
         let observe = &self.observe;
         let rules = [
             (context.budget_tokens >= 100, "context.budget_tokens is at least 100"),
-            ((1..=8).contains(&context.window_exchanges), "context.window_exchanges is from 1 to 8"),
+            ((1..=MOST_EXCHANGES).contains(&context.window_exchanges), "context.window_exchanges is from 1 to 8"),
             ((2..=20).contains(&context.top_k), "context.top_k is from 2 to 20"),
             (context.embed_deadline_ms > 0, "context.embed_deadline_ms is above 0"),
             (context.recall_deadline_ms > 0, "context.recall_deadline_ms is above 0"),

@@ -128,21 +128,27 @@ impl Memory {
         Ok(self.inner.journal.reset(user, &self.layer(layer)?.name()).await?)
     }
 
-    /// Whether the server can do its work. Takes a few seconds at most, whatever is broken. Sets the gauges
-    /// `skymem_observe_behind` and `skymem_parked`.
+    /// Sets the gauges `skymem_observe_behind` and `skymem_parked` of every layer. They stay as they are when the
+    /// database gives no answer.
+    pub async fn gauge(&self) {
+        match self.lag().await {
+            Ok(lags) => lags.iter().for_each(gauge),
+            Err(why) => tracing::warn!(why, "What layers have still to learn could not be counted"),
+        }
+    }
+
+    /// How far each layer is behind, over all users; why not, in words, when the database gives no answer in time.
+    async fn lag(&self) -> Result<Vec<LayerLag>, String> {
+        match timeout(PATIENCE, self.inner.journal.lag(None)).await {
+            Ok(lags) => lags.map_err(|error| error.to_string()),
+            Err(_) => Err("the database takes too long to answer".into()),
+        }
+    }
+
+    /// Whether the server can do its work. Takes a few seconds at most, whatever is broken.
     pub async fn health(&self) -> Health {
         let mut faults = Vec::new();
-        let lags = match timeout(PATIENCE, self.inner.journal.lag(None)).await {
-            Ok(Ok(lags)) => Some(lags),
-            Ok(Err(error)) => {
-                faults.push(error.to_string());
-                None
-            }
-            Err(_) => {
-                faults.push("the database takes too long to answer".into());
-                None
-            }
-        };
+        let lags = self.lag().await.map_err(|why| faults.push(why)).ok();
         let embedder_answers = match timeout(PATIENCE, self.inner.embedder.embed(&["health"], Purpose::Query)).await {
             Ok(Ok(_)) => true,
             Ok(Err(error)) => {
@@ -176,6 +182,13 @@ impl From<&LayerLag> for LayerHealth {
     fn from(lag: &LayerLag) -> Self {
         Self { name: lag.layer.clone(), behind: lag.behind, parked: lag.parked, failures: lag.failures }
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a gauge is a float; counts are far below 2^53")]
+fn gauge(lag: &LayerLag) {
+    let layer = lag.layer.to_string();
+    metrics::gauge!("skymem_observe_behind", "layer" => layer.clone()).set(lag.behind as f64);
+    metrics::gauge!("skymem_parked", "layer" => layer).set(lag.parked as f64);
 }
 
 async fn counts(layer: &dyn Layer, user: UserId) -> Option<LayerStats> {

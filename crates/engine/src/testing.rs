@@ -75,6 +75,7 @@ pub(crate) fn session(id: &str) -> Option<SessionId> {
 pub(crate) enum Habit {
     Answers,
     IsLate,
+    Blocks,
     Fails,
     Panics,
 }
@@ -165,6 +166,7 @@ impl Layer for ScriptedLayer {
         match self.habit {
             Habit::Answers => {}
             Habit::IsLate => tokio::time::sleep(Duration::from_secs(3_600)).await,
+            Habit::Blocks => std::thread::sleep(Duration::from_secs(2)),
             Habit::Fails => return Err(LayerError::Settings("as scripted".into())),
             Habit::Panics => panic!("as scripted"),
         }

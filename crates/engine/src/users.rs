@@ -8,6 +8,15 @@ use skymem_store::{Key, KeyId, NewKey, Scope};
 use crate::error::EngineError;
 use crate::memory::Memory;
 
+/// A user, and the zone their "yesterday" is in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Profile {
+    /// Who it is.
+    pub user: User,
+    /// UTC until it is set.
+    pub timezone: Tz,
+}
+
 impl Memory {
     /// The user of that name, made when there is none.
     ///
@@ -18,13 +27,15 @@ impl Memory {
         Ok(self.inner.journal.make_user(name, self.now()).await?)
     }
 
-    /// The user of that id; `None` when there is none.
+    /// The user of that id, and their zone; `None` when there is none.
     ///
     /// # Errors
     ///
     /// When the database gave no answer.
-    pub async fn user(&self, id: UserId) -> Result<Option<User>, EngineError> {
-        Ok(self.inner.journal.user(id).await?)
+    pub async fn profile(&self, id: UserId) -> Result<Option<Profile>, EngineError> {
+        let journal = &self.inner.journal;
+        let (user, timezone) = tokio::try_join!(journal.user(id), journal.timezone(id))?;
+        Ok(user.zip(timezone).map(|(user, timezone)| Profile { user, timezone }))
     }
 
     /// The user of that name; `None` when there is none.
@@ -45,25 +56,18 @@ impl Memory {
         Ok(self.inner.journal.users().await?)
     }
 
-    /// The zone a user's "yesterday" is in, for instance `Europe/Berlin`; `None` when there is no such user.
-    ///
-    /// # Errors
-    ///
-    /// When the database gave no answer.
-    pub async fn timezone(&self, user: UserId) -> Result<Option<String>, EngineError> {
-        Ok(self.inner.journal.timezone(user).await?.map(|zone| zone.name().to_owned()))
-    }
-
-    /// Says which zone a user's "yesterday" is in; whether there is such a user.
+    /// Says which zone a user's "yesterday" is in, for instance `Europe/Berlin`, and returns the user; `None` when
+    /// there is none.
     ///
     /// # Errors
     ///
     /// [`EngineError::Refused`] when there is no zone of that name.
-    pub async fn set_timezone(&self, user: UserId, timezone: &str) -> Result<bool, EngineError> {
+    pub async fn set_timezone(&self, user: UserId, timezone: &str) -> Result<Option<Profile>, EngineError> {
         let zone: Tz = timezone
             .parse()
             .map_err(|_| EngineError::Refused(format!("{timezone:?} is no time zone; one is Europe/Berlin")))?;
-        Ok(self.inner.journal.set_timezone(user, zone).await?)
+        self.inner.journal.set_timezone(user, zone).await?;
+        self.profile(user).await
     }
 
     /// Makes a key and returns its text, for the only time.

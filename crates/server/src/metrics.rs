@@ -89,6 +89,7 @@ pub(crate) async fn page(
     if settings.metrics_need_key {
         identify(&door, &memory, &request).await?.may(Scope::Read)?;
     }
+    memory.gauge().await;
     let text = recorder().map(PrometheusHandle::render).unwrap_or_default();
     Ok(HttpResponse::Ok().content_type("text/plain; version=0.0.4").body(text))
 }

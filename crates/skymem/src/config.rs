@@ -539,6 +539,16 @@ mod tests {
     }
 
     #[test]
+    fn memory_files_at_their_limit_fit_a_context_and_leave_room() {
+        let config = Config::built_in().unwrap();
+
+        let context = &config.engine.context;
+        let share = context.budget_tokens * usize::from(context.share_percent["files"]) / 100;
+        let files = usize::try_from(config.layers["files"]["budget_tokens"].as_integer().unwrap()).unwrap();
+        assert!((files..context.budget_tokens).contains(&share), "{files} of {share}");
+    }
+
+    #[test]
     fn the_built_in_file_has_every_key_of_every_section() {
         let known: toml::Table = toml::from_str(DEFAULT).unwrap();
         for (section, keys) in [

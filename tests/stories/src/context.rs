@@ -109,6 +109,19 @@ fn the_questions_own_time_words_find_the_day() {
 }
 
 #[test]
+fn yesterday_is_the_one_where_the_user_lives() {
+    story(async |server| {
+        let me = server.patch("/v1/me", json!({ "timezone": "Pacific/Auckland" })).await.expect(200);
+        let asked = json!({ "query": "What did I say yesterday?", "asked_at": "2026-02-06T12:30:00Z" });
+
+        let reply = server.recall_as(asked).await;
+
+        assert_eq!((&me["user"], &me["timezone"]), (&json!("me"), &json!("Pacific/Auckland")));
+        assert_eq!(reply["time_hint"], json!({ "from": "2026-02-05T11:00:00Z", "until": "2026-02-06T11:00:00Z" }));
+    });
+}
+
+#[test]
 fn what_was_put_into_a_prompt_is_not_remembered_when_it_comes_back() {
     story(async |server| {
         server.says("old", "My editor is called Ruth.", "Ruth, noted.").await;

@@ -10,4 +10,5 @@ mod five_turns;
 mod forgetting;
 mod keys;
 mod layering;
+mod metrics;
 mod restart;

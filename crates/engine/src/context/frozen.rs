@@ -4,14 +4,14 @@
 //! Kept in this process: after a restart, or on another server, a session freezes what it then finds. That costs a cache
 //! miss and no more.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
 use skymem_core::{LayerName, Recall, SessionId, UserId};
 
 type Key = (UserId, SessionId);
-/// What each always-loaded layer recalled.
-type Loaded = Vec<(LayerName, Vec<Recall>)>;
+/// What each always-loaded layer recalled when it was first asked.
+type Loaded = BTreeMap<LayerName, Vec<Recall>>;
 
 /// What is frozen, of a bounded number of sessions.
 #[derive(Debug)]
@@ -32,22 +32,23 @@ impl Frozen {
         Self { most, kept: Mutex::default() }
     }
 
-    /// What is frozen for a session: the recalls of each always-loaded layer.
-    pub(crate) fn get(&self, user: UserId, session: &SessionId) -> Option<Loaded> {
+    /// What is frozen for a session; nothing when it never asked for that, or had to make room.
+    pub(crate) fn get(&self, user: UserId, session: &SessionId) -> Loaded {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.turn += 1;
         let turn = kept.turn;
-        let (used, recalls) = kept.sessions.get_mut(&(user, session.clone()))?;
-        *used = turn;
-        Some(recalls.clone())
+        kept.sessions.get_mut(&(user, session.clone())).map_or_else(Loaded::new, |(used, loaded)| {
+            *used = turn;
+            loaded.clone()
+        })
     }
 
-    /// Freezes `recalls` for a session; the session that was not asked for longest makes room.
-    pub(crate) fn keep(&self, user: UserId, session: &SessionId, recalls: Loaded) {
+    /// Freezes what is `loaded` for a session; the session that was not asked for longest makes room.
+    pub(crate) fn keep(&self, user: UserId, session: &SessionId, loaded: Loaded) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.turn += 1;
         let turn = kept.turn;
-        kept.sessions.insert((user, session.clone()), (turn, recalls));
+        kept.sessions.insert((user, session.clone()), (turn, loaded));
         while kept.sessions.len() > self.most {
             let Some(oldest) = kept.sessions.iter().min_by_key(|(_, (used, _))| *used).map(|(key, _)| key.clone())
             else {
@@ -73,13 +74,14 @@ mod tests {
         let frozen = Frozen::new(2);
         let user = UserId(uuid::Uuid::nil());
         let session = |name: &str| name.parse::<SessionId>().unwrap();
-        frozen.keep(user, &session("a"), Vec::new());
-        frozen.keep(user, &session("b"), Vec::new());
-        assert!(frozen.get(user, &session("a")).is_some());
+        let loaded = || Loaded::from([(LayerName::of("files"), Vec::new())]);
+        frozen.keep(user, &session("a"), loaded());
+        frozen.keep(user, &session("b"), loaded());
+        assert_eq!(frozen.get(user, &session("a")), loaded());
 
-        frozen.keep(user, &session("c"), Vec::new());
+        frozen.keep(user, &session("c"), loaded());
 
-        let kept: Vec<bool> = ["a", "b", "c"].iter().map(|name| frozen.get(user, &session(name)).is_some()).collect();
+        let kept: Vec<bool> = ["a", "b", "c"].iter().map(|name| !frozen.get(user, &session(name)).is_empty()).collect();
         assert_eq!(kept, [true, false, true]);
     }
 }

@@ -27,8 +27,10 @@ pub use request::{
     ContextReply, ContextRequest, Explanation, LayerExplanation, LeftOut, Message, RecallReply, RecallRequest, Timing,
 };
 pub use sanitise::sanitise;
+pub(crate) use window::MOST_EXCHANGES;
 
 use notes::Notes;
+use query::Asked;
 use recall::Answer;
 
 impl Memory {
@@ -40,9 +42,10 @@ impl Memory {
     pub async fn context(&self, request: &ContextRequest) -> Result<ContextReply, EngineError> {
         request.check()?;
         let layers = self.named(&request.ask.layers)?;
-        let mut notes = Notes::begin();
-        let (query, mut window) = self.query(&request.ask, request.window, &mut notes).await;
-        let Some(query) = query else { return Ok(self.without_memory(request, notes)) };
+        let mut notes = Notes::begin("skymem_context_seconds");
+        let Some(Asked { query, mut window, mode }) = self.asked(&request.ask, request.window, &mut notes).await else {
+            return Ok(self.without_memory(request, notes));
+        };
         window.cut(self.budget(request).less(assemble::fixed_price(request)));
         let query = Query { window: window.ids(), ..query };
         let offers = self.offers(&layers, request.freeze, &query, &mut notes).await;
@@ -52,7 +55,9 @@ impl Memory {
             return Ok(self.assemble(request, &query, &window, &offers, considered, notes));
         }
         let reply = self.assemble(request, &query, &window, &offers, Vec::new(), notes);
-        self.note_use(&reply, &query);
+        if mode.writes() {
+            self.note_use(&reply, &query);
+        }
         Ok(reply)
     }
 
@@ -87,19 +92,18 @@ impl Memory {
     async fn recalled(&self, request: &RecallRequest) -> Result<(Option<Query>, RecallReply), EngineError> {
         request.check()?;
         let layers = self.ranked(&request.layers)?;
-        let mut notes = Notes::begin();
-        let (query, _) = self.query(request, None, &mut notes).await;
+        let mut notes = Notes::begin("skymem_recall_seconds");
+        let query = self.asked(request, None, &mut notes).await.map(|asked| asked.query);
         let offers = match &query {
             Some(query) => self.ask(&layers, query, &mut notes).await,
             None => Vec::new(),
         };
         let time_hint = query.as_ref().and_then(|query| query.time_hint);
         let (gaps, timings) = notes.end();
-        metrics::histogram!("skymem_recall_seconds").record(notes::total_seconds(&timings));
         Ok((query, RecallReply { recalls: by_rank(offers), gaps, time_hint, timings }))
     }
 
-    /// Tells the layers what was put before an assistant. Nobody waits for it.
+    /// Tells the layers which recalls were put before an assistant. Nobody waits for it.
     fn note_use(&self, reply: &ContextReply, query: &Query) {
         if !self.inner.settings.context.note_use {
             return;

@@ -10,14 +10,16 @@ use super::Timing;
 
 /// What is written down on the way: gaps, and how long each stage took.
 pub(super) struct Notes {
+    /// The histogram that the timings go to.
+    metric: &'static str,
     began: Instant,
     pub(super) gaps: Vec<Gap>,
     pub(super) timings: Vec<Timing>,
 }
 
 impl Notes {
-    pub(super) fn begin() -> Self {
-        Self { began: Instant::now(), gaps: Vec::new(), timings: Vec::new() }
+    pub(super) fn begin(metric: &'static str) -> Self {
+        Self { metric, began: Instant::now(), gaps: Vec::new(), timings: Vec::new() }
     }
 
     pub(super) fn took(&mut self, stage: &str, time: Duration) {
@@ -50,12 +52,8 @@ impl Notes {
                 .increment(1);
         }
         for timing in &self.timings {
-            metrics::histogram!("skymem_context_seconds", "stage" => timing.stage.clone()).record(timing.ms / 1_000.0);
+            metrics::histogram!(self.metric, "stage" => timing.stage.clone()).record(timing.ms / 1_000.0);
         }
         (self.gaps, self.timings)
     }
-}
-
-pub(super) fn total_seconds(timings: &[Timing]) -> f64 {
-    timings.last().map_or(0.0, |total| total.ms / 1_000.0)
 }

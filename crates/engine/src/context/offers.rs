@@ -27,24 +27,18 @@ impl Memory {
             self.inner.frozen.thaw(query.user, session);
             return self.ask(layers, query, notes).await;
         }
-        let (always, ranked): (Vec<_>, Vec<_>) =
-            layers.iter().cloned().partition(|layer| layer.priority() == Priority::Always);
-        if let Some(frozen) = self.inner.frozen.get(query.user, session) {
-            let mut offers = self.ask(&ranked, query, notes).await;
-            for (name, recalls) in frozen {
-                let layer = always.iter().find(|layer| layer.name() == name);
-                offers.extend(layer.map(|layer| Answer { layer: Arc::clone(layer), value: recalls }));
-            }
-            let place = |offer: &Answer<_>| layers.iter().position(|layer| layer.name() == offer.layer.name());
-            offers.sort_by_key(place);
-            return offers;
+        let mut frozen = self.inner.frozen.get(query.user, session);
+        let (kept, asked): (Vec<_>, Vec<_>) =
+            layers.iter().cloned().partition(|layer| frozen.contains_key(&layer.name()));
+        let mut offers = self.ask(&asked, query, notes).await;
+        let always = offers.iter().filter(|offer| offer.layer.priority() == Priority::Always);
+        frozen.extend(always.map(|offer| (offer.layer.name(), offer.value.clone())));
+        for layer in kept {
+            let value = frozen.get(&layer.name()).cloned().unwrap_or_default();
+            offers.push(Answer { layer, value });
         }
-        let offers = self.ask(layers, query, notes).await;
-        let answered: Vec<_> = offers.iter().filter(|offer| offer.layer.priority() == Priority::Always).collect();
-        if answered.len() == always.len() {
-            let recalls = answered.iter().map(|offer| (offer.layer.name(), offer.value.clone())).collect();
-            self.inner.frozen.keep(query.user, session, recalls);
-        }
+        offers.sort_by_key(|offer| layers.iter().position(|layer| layer.name() == offer.layer.name()));
+        self.inner.frozen.keep(query.user, session, frozen);
         offers
     }
 

@@ -24,7 +24,7 @@ pub(crate) struct Market {
 pub(crate) struct Stall {
     /// Whether it comes before everything ranked.
     pub(crate) always: bool,
-    /// What may be spent here before everybody else has bought.
+    /// What may be spent here: at all when it is always loaded, else before everybody else has bought.
     pub(crate) share: Tokens,
     /// The price of each recall, best first.
     pub(crate) prices: Vec<Tokens>,
@@ -44,10 +44,12 @@ pub(crate) struct Basket {
 /// Buys within the budget, in this order:
 ///
 /// 1. what is fixed;
-/// 2. what is always loaded, then recalls by their rank, every layer's first before any layer's second, each layer
-///    within its share: what was found for this very question is worth more than old turns;
-/// 3. the window from its newest exchange back: the oldest go first;
-/// 4. with what is left, recalls that were beyond their layer's share.
+/// 2. what is always loaded, within its share. Neither what was found nor the window has a say in that: the same files
+///    are the same text from one question to the next, as prompt caches need it;
+/// 3. recalls by their rank, every layer's first before any layer's second, each layer within its share: what was found
+///    for this very question is worth more than old turns;
+/// 4. the window from its newest exchange back: the oldest go first;
+/// 5. with what is left, recalls that were beyond their layer's share.
 ///
 /// Scores of two layers are never compared; ranks are.
 #[must_use]
@@ -58,7 +60,8 @@ pub(crate) fn pack(market: &Market) -> Basket {
         by_stall: vec![Tokens(0); market.stalls.len()],
         bought: market.stalls.iter().map(|stall| vec![false; stall.prices.len()]).collect(),
     };
-    shopping.buy_recalls(true);
+    shopping.buy_recalls(true, true);
+    shopping.buy_recalls(false, true);
     let mut window_from = market.window.len();
     for (place, price) in market.window.iter().enumerate().rev() {
         if !shopping.pay(*price) {
@@ -66,7 +69,7 @@ pub(crate) fn pack(market: &Market) -> Basket {
         }
         window_from = place;
     }
-    shopping.buy_recalls(false);
+    shopping.buy_recalls(false, false);
     let places =
         |bought: &Vec<bool>| bought.iter().enumerate().filter(|(_, bought)| **bought).map(|(place, _)| place).collect();
     Basket { recalls: shopping.bought.iter().map(places).collect(), window_from, spent: shopping.spent }
@@ -80,13 +83,11 @@ struct Shopping<'a> {
 }
 
 impl Shopping<'_> {
-    fn buy_recalls(&mut self, within_shares: bool) {
-        for always in [true, false] {
-            let longest = self.market.stalls.iter().map(|stall| stall.prices.len()).max().unwrap_or(0);
-            for rank in 0..longest {
-                for stall in 0..self.market.stalls.len() {
-                    self.buy_recall(stall, rank, always, within_shares);
-                }
+    fn buy_recalls(&mut self, always: bool, within_shares: bool) {
+        let longest = self.market.stalls.iter().map(|stall| stall.prices.len()).max().unwrap_or(0);
+        for rank in 0..longest {
+            for stall in 0..self.market.stalls.len() {
+                self.buy_recall(stall, rank, always, within_shares);
             }
         }
     }
@@ -177,6 +178,15 @@ mod tests {
     }
 
     #[test]
+    fn what_is_always_loaded_does_not_depend_on_what_else_there_is() {
+        let files = || stall(true, 40, &[20, 30, 10]);
+        let quiet = pack(&market(100, &[], vec![files()]));
+        let busy = pack(&market(100, &[20, 20], vec![files(), stall(false, 100, &[10])]));
+
+        assert_eq!((&quiet.recalls[0], &busy.recalls[0]), (&vec![0, 2], &vec![0, 2]));
+    }
+
+    #[test]
     fn every_layers_first_is_bought_before_any_layers_second() {
         let basket = pack(&market(30, &[], vec![stall(false, 100, &[10, 10]), stall(false, 100, &[10, 10])]));
 
@@ -240,7 +250,10 @@ mod tests {
 
         #[test]
         fn an_ample_budget_buys_everything(market in any_market()) {
-            let basket = pack(&Market { budget: Tokens(1_000_000), ..market.clone() });
+            let mut market = Market { budget: Tokens(1_000_000), ..market };
+            market.stalls.iter_mut().for_each(|stall| stall.share = market.budget);
+
+            let basket = pack(&market);
 
             prop_assert_eq!(basket.window_from, 0);
             for (stall, bought) in market.stalls.iter().zip(&basket.recalls) {

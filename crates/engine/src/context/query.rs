@@ -13,26 +13,32 @@ use super::window::{self, Window};
 use super::{Notes, RecallRequest};
 use crate::memory::Memory;
 
+/// A request as it is put to memory.
+pub(super) struct Asked {
+    pub(super) query: Query,
+    /// The window of its session.
+    pub(super) window: Window,
+    /// What request and session allow, both of them.
+    pub(super) mode: MemoryMode,
+}
+
 impl Memory {
-    /// The query for a request, and the window of its session. No query when memory must not be asked.
-    pub(super) async fn query(
+    /// The query for a request, and the window of its session; `None` when memory must not be asked.
+    pub(super) async fn asked(
         &self,
         request: &RecallRequest,
         window: Option<usize>,
         notes: &mut Notes,
-    ) -> (Option<Query>, Window) {
+    ) -> Option<Asked> {
         let inner = &self.inner;
         let settings = &inner.settings.context;
         let deadline = Duration::from_millis(settings.recall_deadline_ms);
         let most = window.unwrap_or(settings.window_exchanges);
+        let requested = request.memory.unwrap_or_default();
         let mode = async {
-            match (&request.memory, &request.session) {
-                (Some(mode), _) => Ok(Some(*mode)),
-                (None, None) => Ok(None),
-                (None, Some(session)) => {
-                    Ok(inner.journal.session(request.user, session).await?.map(|session| session.memory))
-                }
-            }
+            let Some(session) = &request.session else { return Ok(requested) };
+            let session = inner.journal.session(request.user, session).await?;
+            Ok(session.map_or(requested, |session| session.memory.and(requested)))
         };
         let read = async {
             match &request.session {
@@ -49,11 +55,11 @@ impl Memory {
         );
         notes.took("window", window_took);
         notes.took("embed", embed_took);
-        let mode: Option<MemoryMode> = notes.or_gap("session", mode).flatten();
+        let mode = notes.or_gap("session", mode).unwrap_or(requested);
         let window = notes.or_gap("window", window).unwrap_or_default();
-        if !mode.unwrap_or_default().reads() {
+        if !mode.reads() {
             notes.gap("memory", GapReason::Off, "memory is not read for this session or request");
-            return (None, Window::default());
+            return None;
         }
         notes.gaps.extend(embedder_gap);
         let zone: Option<Tz> = notes.or_gap("timezone", zone).flatten();
@@ -73,7 +79,7 @@ impl Memory {
             neighbours: request.neighbours,
             least_score: request.least_score,
         };
-        (Some(query), window)
+        Some(Asked { query, window, mode })
     }
 }
 

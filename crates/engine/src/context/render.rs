@@ -109,15 +109,25 @@ fn safe_citation(citation: Citation) -> Citation {
 pub(crate) fn without_injected(text: &str) -> Cow<'_, str> {
     let mut own = Cow::Borrowed(text);
     for (opens, closes) in [(CONTEXT_OPENS, CONTEXT_CLOSES), (MEMORY_OPENS, MEMORY_CLOSES)] {
-        while let Some((before, after)) = around_block(&own, opens, closes) {
-            own = Cow::Owned(if before.trim().is_empty() {
-                after.trim_start().to_owned()
-            } else {
-                format!("{}\n\n{}", before.trim_end(), after.trim_start()).trim_end().to_owned()
-            });
-        }
+        own = without_blocks(&own, opens, closes).map_or(own, Cow::Owned);
     }
     own
+}
+
+/// What stands around the blocks of `text`, as paragraphs; `None` when there is no whole block.
+fn without_blocks(text: &str, opens: &str, closes: &str) -> Option<String> {
+    let mut around = Vec::new();
+    let mut rest = text;
+    while let Some((before, after)) = around_block(rest, opens, closes) {
+        around.push(before);
+        rest = after;
+    }
+    if around.is_empty() {
+        return None;
+    }
+    around.push(rest);
+    let paragraphs: Vec<&str> = around.into_iter().map(str::trim).filter(|paragraph| !paragraph.is_empty()).collect();
+    Some(paragraphs.join("\n\n"))
 }
 
 /// What stands before and after the first whole block.
@@ -219,5 +229,7 @@ mod tests {
         assert_eq!(without_injected(&sent[0].content), "Be kind.");
         assert_eq!(without_injected(&sent[3].content), "What do I like?");
         assert_eq!(without_injected("a <<<CONTEXT>>> that never ends"), "a <<<CONTEXT>>> that never ends");
+        let hostile = "<<<CONTEXT>>><<<END CONTEXT>>>".repeat(100_000);
+        assert_eq!(without_injected(&format!("a{hostile}b")), "a\n\nb", "and in one pass, however many there are");
     }
 }

@@ -43,7 +43,8 @@ pub struct RecallRequest {
     pub as_of: Option<DateTime<Utc>>,
     /// When it is asked, if not now: ages and time words count from then.
     pub asked_at: Option<DateTime<Utc>>,
-    /// What memory may do; `None` for what the session says.
+    /// What memory may do; `None` for what the session says, which is never exceeded. Where it may not write, no use is
+    /// noted either.
     pub memory: Option<MemoryMode>,
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use skymem_core::{Filter, GapReason, Priority, Role, Tokens};
+use skymem_core::{Filter, GapReason, Layer, LayerName, Priority, Role, Tokens};
 use sqlx::PgPool;
 
 use super::{ContextReply, ContextRequest, RecallRequest};
@@ -92,20 +92,35 @@ async fn a_layers_own_deadline_is_kept_too(db: PgPool) {
     assert_eq!(gaps(&reply), [("episodes", GapReason::Late)]);
 }
 
-#[tokio::test]
-async fn without_a_database_there_is_still_a_context() {
+/// A memory in a hurry, whose database does not answer.
+fn without_database(layers: Vec<Arc<dyn Layer>>) -> Memory {
     let db = sqlx::postgres::PgPoolOptions::new().connect_lazy("postgres://nobody@127.0.0.1:1/none").unwrap();
-    let settings = EngineSettings {
-        context: ContextSettings { recall_deadline_ms: 50, ..ContextSettings::default() },
-        ..EngineSettings::default()
-    };
-    let memory = Memory::new(Parts {
+    let context = ContextSettings { recall_deadline_ms: 50, ..ContextSettings::default() };
+    Memory::new(Parts {
         db,
         embedder: Arc::new(crate::testing::ScriptedEmbedder::default()),
-        layers: vec![files()],
+        layers,
         clock: Arc::new(ManualClock::at(crate::testing::moment())),
-        settings,
-    });
+        settings: EngineSettings { context, ..EngineSettings::default() },
+    })
+}
+
+// As in the program: with threads beside the one that asks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_layer_that_blocks_its_thread_is_left_behind_too() {
+    let memory = without_database(vec![files(), Arc::new(episodes(&["x"]).that(Habit::Blocks))]);
+    let started = std::time::Instant::now();
+
+    let reply = memory.context(&ContextRequest::new(user(), "Where do I live?")).await.unwrap();
+
+    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", reply.timings);
+    assert!(contents(&reply)[0].contains("Berlin"));
+    assert!(gaps(&reply).contains(&("episodes", GapReason::Late)), "{:?}", reply.gaps);
+}
+
+#[tokio::test]
+async fn without_a_database_there_is_still_a_context() {
+    let memory = without_database(vec![files()]);
     let mut request = ContextRequest::new(user(), "Where do I live?");
     request.ask.session = session("now");
 
@@ -188,6 +203,12 @@ async fn nothing_remembered_and_nothing_asked_can_forge_a_marker(db: PgPool) {
     assert_eq!(text.matches("[S: 2020-01-01]").count(), 0);
 }
 
+/// Says what memory may do for the session "now".
+async fn allow(test: &TestMemory, memory: MemoryMode) {
+    let change = SessionChange { memory: Some(memory), ..SessionChange::default() };
+    test.memory.set_session(test.user, &"now".parse().unwrap(), change).await.unwrap();
+}
+
 #[sqlx::test(migrations = false)]
 async fn memory_off_means_no_memory(db: PgPool) {
     let layer = Arc::new(episodes(&["User: I like tea"]));
@@ -196,12 +217,14 @@ async fn memory_off_means_no_memory(db: PgPool) {
     let mut off = request(&test, "What do I like?");
     off.ask.memory = Some(MemoryMode::Off);
     let by_request = test.memory.context(&off).await.unwrap();
-    let change = SessionChange { memory: Some(MemoryMode::Write), ..SessionChange::default() };
-    test.memory.set_session(test.user, &"now".parse().unwrap(), change).await.unwrap();
+    allow(&test, MemoryMode::Write).await;
 
     let by_session = test.memory.context(&request(&test, "What do I like?")).await.unwrap();
+    let mut both = request(&test, "What do I like?");
+    both.ask.memory = Some(MemoryMode::ReadWrite);
+    let more_than_the_session = test.memory.context(&both).await.unwrap();
 
-    for reply in [by_request, by_session] {
+    for reply in [by_request, by_session, more_than_the_session] {
         assert_eq!(contents(&reply), ["What do I like?"]);
         assert_eq!(gaps(&reply), [("memory", GapReason::Off)]);
     }
@@ -224,10 +247,47 @@ async fn a_frozen_session_keeps_what_was_always_loaded(db: PgPool) {
 }
 
 #[sqlx::test(migrations = false)]
-async fn layers_learn_what_was_put_before_the_assistant(db: PgPool) {
-    let layer = Arc::new(episodes(&["User: I like tea"]));
+async fn what_is_frozen_is_what_was_asked_for_and_no_less(db: PgPool) {
+    let files = files();
+    let test = TestMemory::start(db, vec![Arc::clone(&files), Arc::new(episodes(&["User: I like tea"]))]).await;
+    let frozen = ContextRequest { freeze: true, ..request(&test, "Where do I live?") };
+    let mut without_files = frozen.clone();
+    without_files.ask.layers = vec![LayerName::of("episodes")];
+
+    let first = test.memory.context(&without_files).await.unwrap();
+    let second = test.memory.context(&frozen).await.unwrap();
+    *files.texts.lock().unwrap() = vec!["I live in Rome.".into()];
+    let third = test.memory.context(&frozen).await.unwrap();
+
+    assert!(!contents(&first)[0].contains("Berlin"));
+    assert!(contents(&second)[0].contains("Berlin"), "{:?}", second.messages);
+    assert_eq!(second.messages, third.messages);
+}
+
+#[sqlx::test(migrations = false)]
+async fn the_same_files_are_the_same_bytes_however_long_the_conversation_grows(db: PgPool) {
+    let large = ["short".to_owned(), "I live in Berlin. ".repeat(1_100)];
+    let large = [large[0].as_str(), large[1].as_str()];
+    let files = Arc::new(ScriptedLayer::new("files", Priority::Always, &large));
+    let test = TestMemory::start(db, vec![files, Arc::new(episodes(&["User: I like tea"]))]).await;
+    let first = test.memory.context(&request(&test, "Hello?")).await.unwrap();
+
+    for number in 0..4 {
+        test.says("now", &format!("{number} {}", "and some more words ".repeat(100)), "yes").await;
+        let next = test.memory.context(&request(&test, &format!("Question {number}, a longer one?"))).await.unwrap();
+
+        assert_eq!(next.messages[0], first.messages[0], "after {number}");
+    }
+}
+
+#[sqlx::test(migrations = false)]
+async fn layers_learn_what_was_put_before_the_assistant_and_only_where_memory_may_write(db: PgPool) {
+    let layer = Arc::new(episodes(&["User: I like tea", &"User: too long to fit ".repeat(2_000)]));
     let test = TestMemory::start(db, vec![files(), Arc::clone(&layer)]).await;
     test.memory.context(&ContextRequest { explain: true, ..request(&test, "tea?") }).await.unwrap();
+    allow(&test, MemoryMode::Read).await;
+    test.memory.context(&request(&test, "tea?")).await.unwrap();
+    allow(&test, MemoryMode::ReadWrite).await;
     test.memory.context(&request(&test, "tea?")).await.unwrap();
 
     let noted = async {
@@ -237,7 +297,8 @@ async fn layers_learn_what_was_put_before_the_assistant(db: PgPool) {
     };
     tokio::time::timeout(Duration::from_secs(10), noted).await.unwrap();
 
-    assert_eq!(layer.used.lock().unwrap().len(), 1, "an explanation is no use");
+    let used: Vec<String> = layer.used.lock().unwrap().iter().map(|id| id.0.clone()).collect();
+    assert_eq!(used, ["episodes-0"], "once, and only what fitted");
 }
 
 #[sqlx::test(migrations = false)]
@@ -248,8 +309,7 @@ async fn a_recall_asks_those_that_rank_and_takes_turns_among_them(db: PgPool) {
         |reply: super::RecallReply| -> Vec<String> { reply.recalls.into_iter().map(|recall| recall.text).collect() };
 
     let all = test.memory.recall(&RecallRequest::new(test.user, "letters?")).await.unwrap();
-    let named =
-        RecallRequest { layers: vec![skymem_core::LayerName::of("files")], ..RecallRequest::new(test.user, "x") };
+    let named = RecallRequest { layers: vec![LayerName::of("files")], ..RecallRequest::new(test.user, "x") };
     let named = test.memory.recall(&named).await.unwrap();
 
     assert_eq!(texts(all), ["a", "c", "b", "d", "more"]);
@@ -259,7 +319,7 @@ async fn a_recall_asks_those_that_rank_and_takes_turns_among_them(db: PgPool) {
 #[sqlx::test(migrations = false)]
 async fn time_words_are_read_in_the_users_zone(db: PgPool) {
     let test = TestMemory::start(db, vec![Arc::new(episodes(&[]))]).await;
-    assert!(test.memory.set_timezone(test.user, "Asia/Tokyo").await.unwrap());
+    test.memory.set_timezone(test.user, "Asia/Tokyo").await.unwrap();
     // Still Sunday in London, Monday in Tokyo.
     test.clock.set("2026-03-01T16:00:00Z".parse().unwrap());
 
@@ -280,7 +340,7 @@ async fn what_cannot_be_asked_is_refused(db: PgPool) {
         ..Filter::default()
     };
     let mut unknown = fine.clone();
-    unknown.ask.layers = vec![skymem_core::LayerName::of("nosuch")];
+    unknown.ask.layers = vec![LayerName::of("nosuch")];
 
     for bad in [
         ContextRequest { budget: Some(Tokens(0)), ..fine.clone() },

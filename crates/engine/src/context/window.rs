@@ -1,6 +1,6 @@
 //! The last exchanges of a session, word for word. Read from the journal, so that they are the same after a restart.
 
-use skymem_core::{Exchange, ExchangeId, ExchangeKind, Role, SessionId, Tokens, Turn, UserId};
+use skymem_core::{Exchange, ExchangeId, Role, SessionId, Tokens, Turn, UserId};
 use skymem_store::{Journal, StoreError};
 
 use super::Message;
@@ -40,9 +40,8 @@ pub(crate) async fn read(
     // One more than wanted: the last may be the question.
     let mut exchanges = journal.window(user, session, most + 1).await?;
     let question = exchanges.pop_if(|last| asks(last, question)).map(|exchange| exchange.id);
-    let said: Vec<&Exchange> = exchanges.iter().filter(|exchange| exchange.kind == ExchangeKind::Said).collect();
-    let last = said.get(said.len().saturating_sub(most)..).unwrap_or_default();
-    let exchanges = last.iter().map(|exchange| Verbatim::of(exchange)).collect();
+    let last = exchanges.get(exchanges.len().saturating_sub(most)..).unwrap_or_default();
+    let exchanges = last.iter().map(Verbatim::of).collect();
     Ok(Window { exchanges, cut: Vec::new(), question })
 }
 

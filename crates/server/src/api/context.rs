@@ -81,7 +81,7 @@ pub(crate) struct ContextBody {
     /// The moment to ask at: ages and words like "yesterday" count from it; absent for now.
     #[schema(value_type = Option<DateTime<Utc>>)]
     asked_at: Option<Moment>,
-    /// What memory may do: `off`, `read`, `write` or `readwrite`; absent for what the session says.
+    /// What memory may do: `off`, `read`, `write` or `readwrite`, but no more than the session allows.
     #[schema(value_type = Option<String>)]
     memory: Option<Word<MemoryMode>>,
     /// Say of every candidate why it is in or out.

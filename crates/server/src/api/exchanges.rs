@@ -5,7 +5,7 @@ use actix_web::{delete, get, post, put};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use skymem_core::{Collection, Exchange, ExchangeId, Filter, Role, SessionId, Source, Turn};
-use skymem_engine::{ExchangeView, Forgotten, Memory, Page, PageRequest, Target};
+use skymem_engine::{ExchangeView, Forgotten, Memory, Page, PageRequest};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
@@ -56,9 +56,8 @@ pub(crate) async fn forget(
     memory: Data<Memory>,
     path: Path<ExchangePath>,
 ) -> Result<Answer<ChangedAnswer>, ApiError> {
-    path.check_is_there(memory.exchange(who.user, path.exchange).await?)?;
-    let changed = memory.forget(who.user, &Target::Exchanges(vec![path.exchange])).await?;
-    Ok(Answer(changed.into()))
+    let changed = memory.forget_one(who.user, path.exchange).await?;
+    path.found(changed)
 }
 
 /// Takes one exchange back out of the trash. Idempotent.
@@ -72,9 +71,8 @@ pub(crate) async fn restore(
     memory: Data<Memory>,
     path: Path<ExchangePath>,
 ) -> Result<Answer<ChangedAnswer>, ApiError> {
-    path.check_is_there(memory.exchange(who.user, path.exchange).await?)?;
-    let changed = memory.restore(who.user, &[path.exchange]).await?;
-    Ok(Answer(changed.into()))
+    let changed = memory.restore_one(who.user, path.exchange).await?;
+    path.found(changed)
 }
 
 /// Pins one exchange: it does not fade and is spared by pruning. Idempotent.
@@ -117,17 +115,9 @@ pub(crate) struct ExchangePath {
 }
 
 impl ExchangePath {
-    fn found(&self, view: Option<ExchangeView>) -> Result<Answer<ExchangeAnswer>, ApiError> {
-        view.map(|view| Answer(view.into())).ok_or_else(|| self.not_found())
-    }
-
-    /// An exchange that was never there is a mistake; one that is in the state asked for already is not.
-    fn check_is_there(&self, view: Option<ExchangeView>) -> Result<(), ApiError> {
-        view.map(|_| ()).ok_or_else(|| self.not_found())
-    }
-
-    fn not_found(&self) -> ApiError {
-        ApiError::not_found(format!("exchange {}", self.exchange))
+    fn found<T, A: From<T>>(&self, found: Option<T>) -> Result<Answer<A>, ApiError> {
+        let missing = || ApiError::not_found(format!("exchange {}", self.exchange));
+        found.map(|found| Answer(found.into())).ok_or_else(missing)
     }
 }
 

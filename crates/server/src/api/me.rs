@@ -3,7 +3,7 @@
 use actix_web::web::{Data, Json as Answer};
 use actix_web::{get, patch};
 use serde::{Deserialize, Serialize};
-use skymem_engine::{Memory, Scope};
+use skymem_engine::{Memory, Profile, Scope};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -19,7 +19,7 @@ use crate::wire::Words;
 )]
 #[get("/me")]
 pub(crate) async fn show(who: Anyone, memory: Data<Memory>) -> Result<Answer<MeAnswer>, ApiError> {
-    me(&memory, &who).await
+    MeAnswer::found(memory.profile(who.user).await?, &who)
 }
 
 /// Says in which zone your "yesterday" is.
@@ -33,20 +33,8 @@ pub(crate) async fn change(
     memory: Data<Memory>,
     body: Json<MeBody>,
 ) -> Result<Answer<MeAnswer>, ApiError> {
-    memory.set_timezone(who.user, &body.into_inner().timezone.0).await?;
-    me(&memory, &who).await
-}
-
-async fn me(memory: &Memory, who: &Principal) -> Result<Answer<MeAnswer>, ApiError> {
-    let user = memory.user(who.user).await?.ok_or_else(|| ApiError::not_found("such user"))?;
-    let timezone = memory.timezone(who.user).await?;
-    Ok(Answer(MeAnswer {
-        user: user.name.into(),
-        user_id: user.id.0,
-        timezone,
-        key: who.key.as_ref().map(ToString::to_string),
-        scopes: who.scopes.iter().copied().map(Scope::as_str).collect(),
-    }))
+    let profile = memory.set_timezone(who.user, &body.into_inner().timezone.0).await?;
+    MeAnswer::found(profile, &who)
 }
 
 /// What to change about you.
@@ -66,9 +54,22 @@ pub(crate) struct MeAnswer {
     /// The user's id.
     user_id: Uuid,
     /// The zone their "yesterday" is in.
-    timezone: Option<String>,
+    timezone: &'static str,
     /// The id of the key; null when no key is asked for.
     key: Option<String>,
     /// What it may do: `read`, `write`, `admin`; the last stands for all.
     scopes: Vec<&'static str>,
+}
+
+impl MeAnswer {
+    fn found(profile: Option<Profile>, who: &Principal) -> Result<Answer<Self>, ApiError> {
+        let Profile { user, timezone } = profile.ok_or_else(|| ApiError::not_found("such user"))?;
+        Ok(Answer(Self {
+            user: user.name.into(),
+            user_id: user.id.0,
+            timezone: timezone.name(),
+            key: who.key.as_ref().map(ToString::to_string),
+            scopes: who.scopes.iter().copied().map(Scope::as_str).collect(),
+        }))
+    }
 }

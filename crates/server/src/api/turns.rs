@@ -158,7 +158,7 @@ pub(crate) struct OneTurnBody {
     /// Where it comes from; absent for `session`.
     #[schema(value_type = Option<String>)]
     source: Option<Source>,
-    /// What memory may do with it: `off`, `read`, `write` or `readwrite`; absent for what the session says.
+    /// What memory may do with it: `off`, `read`, `write` or `readwrite`, but no more than the session allows.
     #[schema(value_type = Option<String>)]
     memory: Option<Word<MemoryMode>>,
 }
@@ -175,7 +175,7 @@ pub(crate) struct ManyTurnsBody {
     /// Where they come from; absent for `session`.
     #[schema(value_type = Option<String>)]
     source: Option<Source>,
-    /// What memory may do with them: `off`, `read`, `write` or `readwrite`; absent for what the session says.
+    /// What memory may do with them: `off`, `read`, `write` or `readwrite`, but no more than the session allows.
     #[schema(value_type = Option<String>)]
     memory: Option<Word<MemoryMode>>,
 }

@@ -66,6 +66,17 @@ impl MemoryMode {
         matches!(self, Self::Write | Self::ReadWrite)
     }
 
+    /// What both allow.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        match (self.reads() && other.reads(), self.writes() && other.writes()) {
+            (true, true) => Self::ReadWrite,
+            (true, false) => Self::Read,
+            (false, true) => Self::Write,
+            (false, false) => Self::Off,
+        }
+    }
+
     /// The word used in SQL and on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
