@@ -22,7 +22,7 @@ pub trait MemoryFiles: Send + Sync {
     /// When disk or database gave no answer.
     async fn list(&self, user: UserId) -> Result<Vec<FileHead>, FileError>;
 
-    /// One file as it stands on disk.
+    /// One file as it was last loaded; a change on disk is loaded within a second.
     ///
     /// # Errors
     ///

@@ -103,8 +103,12 @@ async fn keep_up(memory: Memory, mut stop: watch::Receiver<bool>) {
             () = sleep(every) => {}
             _ = stop.changed() => return,
         }
-        if let Err(error) = memory.upkeep().await {
-            tracing::warn!(%error, "Upkeep was not finished; it is done again later");
+        // It may take minutes: embedding what was learned without an embedder, building an index.
+        tokio::select! {
+            done = memory.upkeep() => if let Err(error) = done {
+                tracing::warn!(%error, "Upkeep was not finished; it is done again later");
+            },
+            _ = stop.changed() => return,
         }
     }
 }

@@ -76,7 +76,7 @@ pub(crate) struct CollectionBody {
     /// The part of relevance that never fades.
     #[schema(value_type = Option<f32>, minimum = 0, maximum = 1)]
     decay_floor: Option<Fraction>,
-    /// Exchanges longer than about so many tokens are split.
+    /// The size, in tokens, of the parts that a long exchange is split into.
     #[schema(value_type = Option<u32>, minimum = 100, maximum = 4_000)]
     part_tokens: Option<Whole<100, 4_000>>,
 }
@@ -100,7 +100,7 @@ pub(crate) struct CollectionAnswer {
     half_life_days: Option<f32>,
     /// The part of relevance that never fades; null as the server's settings have it.
     decay_floor: Option<f32>,
-    /// Exchanges longer than about so many tokens are split; null as the server's settings have it.
+    /// The size, in tokens, of the parts that a long exchange is split into; null as the server's settings have it.
     part_tokens: Option<u32>,
     /// How many exchanges stand in it.
     exchanges: i64,

@@ -28,7 +28,7 @@ pub struct CollectionSettings {
     pub half_life_days: Option<f32>,
     /// The part of the relevance that never fades, 0 to 1.
     pub decay_floor: Option<f32>,
-    /// Exchanges longer than about this many tokens are split, 100 to 4,000.
+    /// The size, in tokens, of the parts that a long exchange is split into, 100 to 4,000.
     pub part_tokens: Option<u32>,
 }
 
