@@ -1,9 +1,11 @@
 //! A question put to memory.
 
+use std::str::FromStr;
+
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::conversation::{Collection, ExchangeId, Role, SessionId, Source, UserId};
+use crate::conversation::{BadName, Collection, ExchangeId, Role, SessionId, Source, UserId};
 use crate::models::Embedding;
 
 /// A question put to memory: self-contained, embedded and timed by the engine, once, for all layers.
@@ -82,4 +84,17 @@ pub enum Unit {
     Turn,
     /// All consecutive exchanges on one topic.
     Segment,
+}
+
+impl FromStr for Unit {
+    type Err = BadName;
+
+    fn from_str(word: &str) -> Result<Self, BadName> {
+        match word {
+            "exchange" => Ok(Unit::Exchange),
+            "turn" => Ok(Unit::Turn),
+            "segment" => Ok(Unit::Segment),
+            _ => Err(BadName("a unit is one of exchange, turn, segment".into())),
+        }
+    }
 }

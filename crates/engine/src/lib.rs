@@ -32,8 +32,8 @@ pub use memory::{Memory, Parts};
 pub use record::{Content, NewTurn, RecordRequest, Recorded, RememberRequest, TurnFate};
 pub use settings::{ContextSettings, EngineSettings, ItemsPlace, ObserveSettings, UpkeepSettings};
 pub use skymem_store::{
-    CollectionSettings, Forgotten, JournalTurn, Key, KeyId, MemoryMode, NewKey, Parked, Scope, Secret, Session,
-    SessionChange, Shelf, Stats as JournalStats, Target,
+    CollectionSettings, Forgotten, JournalTurn, Key, KeyId, MOST_TURNS_AT_ONCE, MemoryMode, NewKey, Parked, Scope,
+    Secret, Session, SessionChange, Shelf, Stats as JournalStats, Target,
 };
 pub use stats::{Health, LayerHealth, LayerView, Stats};
 pub use users::Profile;

@@ -1,5 +1,5 @@
 //! What every answer has: the id of its request, headers that keep browsers from doing harm, and, when it is an
-//! error, the shape of a problem.
+//! error, the shape of a problem. A HEAD is a GET of which the body is left out.
 
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
@@ -13,7 +13,7 @@ use crate::error::Problem;
 
 /// Carries the request's id over to the answer, shapes errors, and adds headers.
 pub(crate) async fn complete(
-    request: ServiceRequest,
+    mut request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     let about = About {
@@ -21,6 +21,10 @@ pub(crate) async fn complete(
         head_only: request.method() == Method::HEAD,
         is_docs: request.path().starts_with("/docs"),
     };
+    if about.head_only {
+        // Routes know GET alone; the connection remembers by itself to send no body.
+        request.head_mut().method = Method::GET;
+    }
     match next.call(request).await {
         Ok(answer) => {
             let (request, response) = answer.map_into_boxed_body().into_parts();

@@ -47,8 +47,8 @@ impl Hosts {
         }
         let Some(origin) = request.headers().get(header::ORIGIN) else { return Ok(()) };
         let origin = origin.to_str().unwrap_or_default();
-        let host = origin.split_once("://").map(|(_, host)| host);
-        if self.origins.iter().any(|allowed| allowed == origin) || host.is_some_and(|host| self.is_mine(host)) {
+        let page = origin.split_once("://").and_then(|(_, page)| name(page));
+        if self.origins.iter().any(|allowed| allowed == origin) || page.is_some_and(|page| self.is_near(page, host)) {
             return Ok(());
         }
         let detail = format!("pages of {origin:?} may not call this server: add it to server.cors_origins");
@@ -57,12 +57,30 @@ impl Hosts {
 
     /// Names are compared without their port.
     fn is_mine(&self, host: &str) -> bool {
-        let name = match host.strip_prefix('[') {
-            Some(six) => six.split(']').next().unwrap_or_default(),
-            None => host.split(':').next().unwrap_or_default(),
-        };
-        name.parse::<IpAddr>().is_ok() || self.names.iter().any(|mine| mine.eq_ignore_ascii_case(name))
+        name(host).is_some_and(|name| name.parse::<IpAddr>().is_ok() || self.is_called(name))
     }
+
+    /// Whether a page called `page` comes from this machine, or from where the request itself went: at an address of
+    /// its own there is a stranger.
+    fn is_near(&self, page: &str, host: Option<&str>) -> bool {
+        page.parse::<IpAddr>().is_ok_and(|page| page.is_loopback())
+            || self.is_called(page)
+            || host.and_then(name).is_some_and(|host| host.eq_ignore_ascii_case(page))
+    }
+
+    fn is_called(&self, name: &str) -> bool {
+        self.names.iter().any(|mine| mine.eq_ignore_ascii_case(name))
+    }
+}
+
+/// The name or address in a `host`, `host:port` or `[address]:port`; `None` when it is none of these.
+fn name(host: &str) -> Option<&str> {
+    let (name, port) = match host.strip_prefix('[') {
+        Some(six) => six.split_once(']')?,
+        None => host.split_at(host.find(':').unwrap_or(host.len())),
+    };
+    let digits = port.strip_prefix(':').unwrap_or(port);
+    (port.is_empty() || digits.parse::<u16>().is_ok()).then_some(name)
 }
 
 /// Turns away what was not meant for this server.
@@ -109,6 +127,11 @@ mod tests {
         check(&hosts, "memory.home", None, true);
         check(&hosts, "evil.example:8765", None, false);
         check(&hosts, "localhost.evil.example", None, false);
+        check(&hosts, "localhost:8765@evil.example", None, false);
+        check(&hosts, "localhost:80:80", None, false);
+        check(&hosts, "127.0.0.1:99999", None, false);
+        check(&hosts, "[::1", None, false);
+        check(&hosts, "[::1].evil.example", None, false);
         check(&hosts, "", None, false);
     }
 
@@ -119,6 +142,11 @@ mod tests {
         check(&hosts, "localhost", Some("http://localhost:8765"), true);
         check(&hosts, "localhost", Some("https://chat.example"), true);
         check(&hosts, "localhost", Some("https://evil.example"), false);
+        check(&hosts, "localhost", Some("http://[::1]:3000"), true);
+        check(&hosts, "192.168.1.7:8765", Some("http://192.168.1.7:8765"), true);
+        check(&hosts, "127.0.0.1:8765", Some("http://203.0.113.7"), false);
+        check(&hosts, "192.168.1.7:8765", Some("http://192.168.1.8:8765"), false);
+        check(&hosts, "localhost", Some("http://[::1].evil.example"), false);
         check(&hosts, "localhost", Some("null"), false);
     }
 

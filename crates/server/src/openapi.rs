@@ -10,6 +10,7 @@ use utoipa::{Modify, OpenApi as _};
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
 use crate::error::{EditConflict, FieldError, Problem};
+use crate::pages;
 
 /// The description of the API, in OpenAPI 3.1.
 #[get("/openapi.json")]
@@ -133,19 +134,25 @@ fn operations_mut(item: &mut PathItem) -> impl Iterator<Item = (&'static str, &m
     .filter_map(|(method, operation)| Some((method, operation?)))
 }
 
-/// Which methods each address of the API answers, so that a wrong method can be told from a wrong address.
+/// What can be asked for can be asked after.
+fn and_head(method: &'static str) -> impl Iterator<Item = &'static str> {
+    std::iter::once(method).chain((method == "GET").then_some("HEAD"))
+}
+
+/// Which methods each address answers, so that a wrong method can be told from a wrong address.
 pub(crate) struct Routes(Vec<(ResourceDef, Vec<&'static str>)>);
 
 impl Routes {
-    /// The routes that are described.
+    /// The routes that are described, and the pages, which are not.
     pub(crate) fn of(described: &OpenApi) -> Self {
         let mut paths = described.paths.clone();
         let routes = paths.paths.iter_mut().map(|(path, item)| {
             // Only headings may hold slashes.
             let pattern = path.replace("{headings}", "{headings:.+}");
-            (ResourceDef::new(pattern), operations_mut(item).map(|(method, _)| method).collect())
+            (ResourceDef::new(pattern), operations_mut(item).flat_map(|(method, _)| and_head(method)).collect())
         });
-        Self(routes.collect())
+        let pages = pages::ADDRESSES.map(|page| (ResourceDef::new(page), and_head("GET").collect()));
+        Self(routes.chain(pages).collect())
     }
 
     /// The methods of the address at `path`; `None` when there is no such address.
@@ -171,7 +178,8 @@ mod tests {
         described.paths = paths;
         let routes = Routes::of(&described);
 
-        assert_eq!(routes.methods("/v1/trash"), Some(&["GET"][..]));
+        assert_eq!(routes.methods("/v1/trash"), Some(&["GET", "HEAD"][..]));
+        assert_eq!(routes.methods("/docs/"), Some(&["GET", "HEAD"][..]));
         assert_eq!(routes.methods("/v1/files/NOW.md/sections/a/b"), Some(&["PUT"][..]));
         assert_eq!(routes.methods("/v1/nothing"), None);
     }

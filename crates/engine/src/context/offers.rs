@@ -52,13 +52,19 @@ impl Memory {
         Ok(layers)
     }
 
-    /// The layers of these names or, when there are none, all.
+    /// The layers of these names, each once however often it is named, or, when there are none, all.
     pub(super) fn named(&self, names: &[LayerName]) -> Result<Vec<Arc<dyn Layer>>, EngineError> {
         if names.is_empty() {
             return Ok(self.inner.layers.clone());
         }
-        let layer = |name: &LayerName| self.layer(name.as_str()).cloned();
-        names.iter().map(layer).collect::<Result<_, _>>().map_err(|unknown| EngineError::Refused(unknown.to_string()))
+        let mut named: Vec<Arc<dyn Layer>> = Vec::new();
+        for name in names {
+            let layer = self.layer(name.as_str()).map_err(|unknown| EngineError::Refused(unknown.to_string()))?;
+            if !named.iter().any(|known| known.name() == layer.name()) {
+                named.push(Arc::clone(layer));
+            }
+        }
+        Ok(named)
     }
 
     /// Asks layers and makes safe what they answer.

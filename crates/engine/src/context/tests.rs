@@ -352,3 +352,17 @@ async fn what_cannot_be_asked_is_refused(db: PgPool) {
         assert!(matches!(test.memory.context(&bad).await, Err(EngineError::Refused(_))), "{bad:?}");
     }
 }
+
+#[sqlx::test(migrations = false)]
+async fn a_layer_that_is_named_again_and_again_is_asked_once(db: PgPool) {
+    let layer = Arc::new(episodes(&["User: I like tea"]));
+    let test = TestMemory::start(db, vec![files(), Arc::clone(&layer)]).await;
+    let mut request = request(&test, "What do I like?");
+    request.ask.layers = vec![LayerName::of("episodes"); 10_000];
+
+    let reply = test.memory.context(&request).await.unwrap();
+    let recalls = test.memory.recall(&request.ask).await.unwrap().recalls;
+
+    assert_eq!((reply.items.len(), recalls.len()), (1, 1));
+    assert_eq!(layer.asked.lock().unwrap().len(), 2);
+}

@@ -59,9 +59,8 @@ pub(crate) struct ContextBody {
     #[schema(value_type = Option<u32>, minimum = 2, maximum = 20)]
     top_k: Option<Whole<2, 20>>,
     /// What one recall is: `exchange`, `turn` or `segment`.
-    #[serde(default)]
-    #[schema(value_type = String, example = "exchange")]
-    unit: Unit,
+    #[schema(value_type = Option<String>, example = "exchange")]
+    unit: Option<Word<Unit>>,
     /// What may be recalled at all.
     #[serde(default)]
     filter: FilterBody,
@@ -96,7 +95,7 @@ impl ContextBody {
             filter: self.filter.into_filter("filter")?,
             layers: layer_names(self.layers),
             limit: self.top_k.map(Whole::size),
-            unit: self.unit,
+            unit: self.unit.map_or_else(Unit::default, |unit| unit.0),
             neighbours: self.neighbours.map_or(0, Whole::size),
             least_score: self.least_score.map_or(0.0, |score| score.0),
             as_of: self.as_of.map(|moment| moment.0),

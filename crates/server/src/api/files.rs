@@ -191,7 +191,7 @@ pub(crate) async fn show_revision(
     path: Path<RevisionPath>,
 ) -> Result<Answer<RevisionAnswer>, ApiError> {
     let RevisionPath { file, revision } = path.into_inner();
-    let revision = Revision(revision);
+    let revision = Revision(revision.0);
     let text = memory.file_revision(who.user, &file, &revision).await?;
     Ok(Answer(RevisionAnswer { revision: revision.0, text }))
 }
@@ -293,7 +293,8 @@ pub(crate) struct RevisionPath {
     #[param(value_type = String, max_length = 100)]
     file: FileName,
     /// The revision: the SHA-256 of its text in hex.
-    revision: String,
+    #[param(value_type = String)]
+    revision: Words<200>,
 }
 
 /// The revision an edit started from.

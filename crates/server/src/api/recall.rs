@@ -55,9 +55,8 @@ pub(crate) struct RecallBody {
     #[schema(value_type = Option<u32>, minimum = 2, maximum = 20)]
     top_k: Option<Whole<2, 20>>,
     /// What one recall is: `exchange`, `turn` or `segment`.
-    #[serde(default)]
-    #[schema(value_type = String, example = "exchange")]
-    unit: Unit,
+    #[schema(value_type = Option<String>, example = "exchange")]
+    unit: Option<Word<Unit>>,
     /// What may come back at all.
     #[serde(default)]
     filter: FilterBody,
@@ -101,7 +100,7 @@ impl RecallBody {
             filter: self.filter.into_filter("filter")?,
             layers: layer_names(self.layers),
             limit: self.top_k.map(Whole::size),
-            unit: self.unit,
+            unit: self.unit.map_or_else(Unit::default, |unit| unit.0),
             neighbours: self.neighbours.map_or(0, Whole::size),
             least_score: self.least_score.map_or(0.0, |score| score.0),
             as_of: self.as_of.map(|moment| moment.0),
@@ -440,7 +439,7 @@ mod tests {
         check(r#"{"query": " "}"#, Some("query: must not be blank"));
         check(r#"{"query": "x", "top_k": 1}"#, Some("top_k: is a whole number from 2 to 20, not 1"));
         check(r#"{"query": "x", "top_k": "4"}"#, Some("top_k: invalid type"));
-        check(r#"{"query": "x", "unit": "page"}"#, Some("unit: unknown variant `page`, expected one of"));
+        check(r#"{"query": "x", "unit": "page"}"#, Some("unit: a unit is one of exchange, turn, segment"));
         check(r#"{"query": "x", "least_score": 2}"#, Some("least_score: is a number from 0 to 1"));
         check(r#"{"query": "x", "filter": {"session": "a"}}"#, Some("filter.session: unknown field"));
         check(r#"{"query": "x", "filter": {"roles": ["robot"]}}"#, Some("filter.roles[0]: a role is one of"));

@@ -13,8 +13,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use skymem_core::{Collection, Role, SessionId, Source};
 use skymem_engine::{
-    Content, EngineError, JournalTurn, Memory, MemoryMode, NewTurn, Page, RecordRequest, Recorded, SessionChange,
-    TurnFate,
+    Content, EngineError, JournalTurn, MOST_TURNS_AT_ONCE, Memory, MemoryMode, NewTurn, Page, RecordRequest, Recorded,
+    SessionChange, TurnFate,
 };
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -120,8 +120,8 @@ impl RecordBody {
                 (vec![turn], one.collection, one.source, one.memory)
             }
             RecordBody::Many(many) => {
-                if many.turns.is_empty() || many.turns.len() > MOST_TURNS {
-                    return Err(ApiError::invalid("turns", format!("holds 1 to {MOST_TURNS} turns")));
+                if many.turns.is_empty() || many.turns.len() > MOST_TURNS_AT_ONCE {
+                    return Err(ApiError::invalid("turns", format!("holds 1 to {MOST_TURNS_AT_ONCE} turns")));
                 }
                 let turns = many.turns.into_iter().map(NewTurn::from).collect();
                 (turns, many.collection, many.source, many.memory)
@@ -130,8 +130,6 @@ impl RecordBody {
         Ok(RecordRequest { user: who.user, session, turns, collection, source, memory: memory.map(|memory| memory.0) })
     }
 }
-
-const MOST_TURNS: usize = 10_000;
 
 /// One turn of a session.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -167,7 +165,7 @@ pub(crate) struct OneTurnBody {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "an object")]
 pub(crate) struct ManyTurnsBody {
-    /// The turns, oldest first: 1 to 10,000.
+    /// The turns, oldest first: 1 to 5,000.
     turns: Vec<TurnBody>,
     /// The collection they stand in; absent for the session's own.
     #[schema(value_type = Option<String>)]
@@ -520,6 +518,9 @@ impl From<RefusedTurn> for FieldError {
     }
 }
 
+/// So many turns go into one bulk request.
+const MOST_TURNS: usize = 10_000;
+
 /// Many turns, sorted by session without changing the order within one.
 #[derive(Debug, Default)]
 struct Batch {
@@ -587,7 +588,7 @@ impl Batch {
         let new = NewTurn::from(TurnBody { role, content, speaker, occurred_at, client_id });
         let last = self.last.get(&session).and_then(|&place| self.groups.get_mut(place));
         match last {
-            Some(group) if group.collection == collection && group.source == source => {
+            Some(group) if group.takes(collection.as_ref(), source.as_ref()) => {
                 group.title = title.or(group.title.take());
                 group.turns.push((index, new));
             }
@@ -608,6 +609,13 @@ impl Batch {
 }
 
 impl Group {
+    /// Whether one more turn, of that collection and source, can be written down with these.
+    fn takes(&self, collection: Option<&Collection>, source: Option<&Source>) -> bool {
+        self.turns.len() < MOST_TURNS_AT_ONCE
+            && self.collection.as_ref() == collection
+            && self.source.as_ref() == source
+    }
+
     async fn record(self, memory: &Memory, who: &Principal, answer: &mut BulkAnswer) -> Result<(), ApiError> {
         let stored_before = answer.recorded;
         match memory.record(self.request(who, &self.turns)).await {
@@ -675,6 +683,18 @@ mod tests {
         check(r#"{"turns": [{"role": "user", "content": "hello", "name": "Anna"}], "memory": "read"}"#, None);
         check(r#"{"role": "user", "content": [{"type": "text", "text": "hello"}, {"type": "image_url"}]}"#, None);
         check(r#"{"role": "user", "content": "hi", "occurred_at": "2026-02-06T09:30:00+01:00"}"#, None);
+    }
+
+    #[test]
+    fn a_session_of_a_batch_is_written_down_in_pieces_that_the_journal_takes() {
+        let turn = r#"{"session": "s", "role": "user", "content": "hello"}"#;
+        let lines = [turn; MOST_TURNS_AT_ONCE + 1].join("\n");
+
+        let batch = Batch::read(&text(&lines, true)).unwrap();
+
+        let pieces: Vec<usize> = batch.groups.iter().map(|group| group.turns.len()).collect();
+        assert_eq!(pieces, [MOST_TURNS_AT_ONCE, 1]);
+        assert_eq!(batch.groups[1].turns[0].0, MOST_TURNS_AT_ONCE);
     }
 
     #[test]

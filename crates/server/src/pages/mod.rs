@@ -9,6 +9,10 @@ use actix_web::{HttpRequest, HttpResponse, get};
 use crate::error::{ApiError, Kind};
 use crate::openapi::Routes;
 
+/// Where the pages stand, the description and its page included.
+pub(crate) const ADDRESSES: [&str; 6] =
+    ["/", "/docs", "/docs/{rest:.*}", "/openapi.json", "/problems", "/problems/{kind}"];
+
 /// Where things are.
 #[get("/")]
 pub(crate) async fn home() -> HttpResponse {

@@ -42,6 +42,8 @@ async fn a_bad_body_is_told_what_is_wrong_with_it() {
         check(&house, "POST", "/v1/recall", r#"{"query": "x", "top_k": 21}"#, 422, "from 2 to 20").await;
         check(&house, "POST", "/v1/recall", r#"{"query": "x", "limit": 5}"#, 422, "unknown field `limit`").await;
         check(&house, "POST", "/v1/recall", r#"{"query": "x", "layers": ["dreams"]}"#, 422, "dreams").await;
+        check(&house, "POST", "/v1/recall", r#"{"query": "x", "unit": 7}"#, 422, "unit: invalid type").await;
+        check(&house, "POST", "/v1/context", r#"{"question": "x", "unit": ["turn"]}"#, 422, "unit: invalid type").await;
         check(&house, "POST", "/v1/context", r#"{"question": "x", "budget_tokens": 0}"#, 422, "budget_tokens").await;
         check(&house, "POST", "/v1/context", r#"{"question": "x", "window": 9}"#, 422, "from 0 to 8").await;
         check(&house, "POST", "/v1/keys", r#"{"name": "x", "scopes": ["root"]}"#, 422, "read, write, admin").await;
@@ -71,6 +73,7 @@ async fn a_bad_address_is_told_what_is_wrong_with_it() {
         check(&house, "GET", "/v1/sessions?after=1:%00", "", 422, "").await;
         check(&house, "GET", "/v1/exchanges/7", "", 422, "UUID").await;
         check(&house, "GET", "/v1/sessions/a%00b", "", 422, "control characters").await;
+        check(&house, "GET", "/v1/files/NOW.md/history/%00", "", 422, "NUL").await;
         check(&house, "GET", "/v1/sessions/%ff", "", 400, "UTF-8").await;
         check(&house, "GET", "/v1/exchanges?session=%ff", "", 400, "UTF-8").await;
         check(&house, "GET", &format!("/v1/sessions/{}", "x".repeat(201)), "", 422, "at most 200").await;
@@ -87,8 +90,33 @@ async fn a_wrong_method_is_told_the_right_ones() {
         let response = house.ask("POST", "/v1/exchanges/00000000-0000-7000-8000-000000000000").send().await.unwrap();
 
         assert_eq!(response.status(), 405);
-        assert_eq!(response.headers()["allow"], "GET, DELETE");
+        assert_eq!(response.headers()["allow"], "GET, HEAD, DELETE");
         assert_eq!(problem(response).await["type"], "/problems/method-not-allowed");
+        for page in ["/", "/docs", "/docs/", "/docs/index.html", "/openapi.json", "/problems", "/problems/invalid"] {
+            let response = house.bare("POST", page).send().await.unwrap();
+            assert_eq!(response.status(), 405, "{page}");
+            assert_eq!(response.headers()["allow"], "GET, HEAD", "{page}");
+            problem(response).await;
+        }
+        house
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_can_be_asked_for_can_be_asked_after_without_its_body() {
+    in_a_house(|house| async move {
+        let addresses = ["/", "/docs/", "/openapi.json", "/problems", "/health/live", "/health/ready", "/v1/me"];
+        for address in addresses.into_iter().chain(["/v1/exchanges", "/v1/sessions/nothing", "/v1/dreams"]) {
+            let whole = house.ask("GET", address).send().await.unwrap();
+            let head = house.ask("HEAD", address).send().await.unwrap();
+
+            assert_eq!(head.status(), whole.status(), "{address}");
+            assert_eq!(head.headers().get("content-type"), whole.headers().get("content-type"), "{address}");
+            assert!(head.bytes().await.unwrap().is_empty(), "{address}");
+        }
+        let response = house.ask("HEAD", "/v1/recall").send().await.unwrap();
+        assert_eq!((response.status().as_u16(), &response.headers()["allow"]), (405, &"POST".parse().unwrap()));
         house
     })
     .await;

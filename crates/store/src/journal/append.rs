@@ -17,7 +17,7 @@ use crate::error::StoreError;
 
 /// So many turns may come in one append. The journal of the user is locked while they are written: an import that sends
 /// about a hundred at a time keeps no chat waiting.
-const MOST_TURNS_AT_ONCE: usize = 5_000;
+pub const MOST_TURNS_AT_ONCE: usize = 5_000;
 
 /// A client's own id of a turn, and a speaker's name, have at most this many characters.
 const LONGEST_NAME: usize = 200;

@@ -25,7 +25,7 @@ use skymem_core::{Seq, UserId};
 
 use crate::error::StoreError;
 
-pub use append::{Append, Appended, AppendedTurn, NewTurn, Recorded};
+pub use append::{Append, Appended, AppendedTurn, MOST_TURNS_AT_ONCE, NewTurn, Recorded};
 pub use collections::{CollectionSettings, Shelf};
 pub use cursor::{LayerLag, Lease, Parked};
 pub use forget::{Forgotten, Target};
