@@ -347,7 +347,7 @@ async fn embedder(config: &Config, server: Option<&Client>, report: &mut Report)
 /// and it knows nothing of a model that was fetched since. Without a server, the one that a start from here would get.
 async fn answering_embedder(config: &Config, server: Option<&Client>) -> Result<String> {
     if let Some(server) = server
-        && let Ok(health) = server.get(&["health"], &[]).await
+        && let Ok(health) = server.get(&["v1", "health"], &[]).await
     {
         if health.get("embedder_answers") == Some(&Value::Bool(true)) {
             return Ok(text_at(&health, "/embedder").to_owned());
