@@ -198,6 +198,37 @@ async fn one_user_never_finds_what_another_said() {
     assert_eq!(memory.layer.recall(&query).await.unwrap(), []);
 }
 
+/// Seqs are each user's own, and so are the places of passages: both users' passages bear the same ids.
+#[tokio::test]
+async fn what_one_user_says_and_uses_changes_nothing_of_what_another_finds() {
+    for config in ["", "exact_up_to = 1"] {
+        let mut memory = Memory::configured(Arc::new(Offline::new()), config).await;
+        let long = "The kayak has a rudder, a hatch and two seats made of ash. ".repeat(60);
+        for (question, answer) in [("I bought a red kayak", "A kayak!"), ("What is in it?", long.as_str())] {
+            memory.says("s1", question, answer).await;
+            memory.says("s2", "Where is the paddle?", "Behind the shed.").await;
+        }
+        memory.layer.prune(memory.now()).await.unwrap();
+        let before = memory.all_answers("red kayak with a rudder").await;
+
+        let ben = memory.journal.make_user(&"ben".parse().unwrap(), memory.now()).await.unwrap();
+        let anna = std::mem::replace(&mut memory.user, ben);
+        memory.days_pass(-1);
+        for n in 0..3 {
+            memory.says("s1", "A red kayak with a rudder, is it red?", &format!("Red kayak {n} with a rudder.")).await;
+            memory.says("s1", "zebra stripes", "of many zebras").await;
+        }
+        memory.days_pass(1);
+        let used: Vec<_> = memory.recall("red kayak").await.into_iter().map(|recall| recall.id).collect();
+        memory.days_pass(20);
+        memory.layer.used(memory.user.id, &used, memory.now()).await.unwrap();
+        memory.days_pass(-20);
+        memory.user = anna;
+
+        assert_eq!(memory.all_answers("red kayak with a rudder").await, before, "{config}");
+    }
+}
+
 #[tokio::test]
 async fn a_filter_that_keeps_one_in_a_hundred_still_fills_the_answer() {
     let memory = Memory::new().await;
@@ -645,6 +676,24 @@ impl Memory {
 
     async fn recall(&self, question: &str) -> Vec<Recall> {
         self.layer.recall(&self.query(question).await).await.unwrap()
+    }
+
+    /// What is recalled of each unit, with and without a filter, and what is said of every candidate and of the layer.
+    async fn all_answers(&self, question: &str) -> String {
+        let plain = Query { neighbours: 1, asked_at: self.now() + TimeDelta::days(30), ..self.query(question).await };
+        let filter = Filter { sessions: vec!["s1".parse().unwrap()], ..Filter::default() };
+        let mut answers = String::new();
+        for unit in [Unit::Exchange, Unit::Turn, Unit::Segment] {
+            for filter in [Filter::default(), filter.clone()] {
+                let query = Query { unit, filter, ..plain.clone() };
+                // Twice: the first question of a process finds out how large the memory is.
+                self.layer.recall(&query).await.unwrap();
+                let recalls = self.layer.recall(&query).await.unwrap();
+                let why = self.layer.explain(&query, None).await.unwrap();
+                answers += &format!("{recalls:#?}\n{why:#?}\n");
+            }
+        }
+        answers + &format!("{:?}", self.layer.stats(self.user.id).await.unwrap().counts)
     }
 
     async fn fate_of(&self, question: &str, exchange: ExchangeId) -> Option<Fate> {
