@@ -26,20 +26,30 @@ impl Outcome {
 
     /// Prints it; answers the exit code.
     pub(crate) fn print(&self, as_json: bool) -> u8 {
-        if as_json {
-            say(&format!("{:#}", self.json));
-        } else {
-            say(self.text.trim_end());
-        }
-        u8::from(self.failed)
+        let said = match as_json {
+            true => say(&format!("{:#}", self.json)),
+            false => say(self.text.trim_end()),
+        };
+        u8::from(self.failed || !said)
     }
 }
 
-/// Writes a line, or several, to standard output. Whoever closed it (`| head`) has read enough: that is no error.
-pub(crate) fn say(text: &str) {
-    if !text.is_empty() {
-        let mut out = io::stdout().lock();
-        let _ = writeln!(out, "{text}").and_then(|()| out.flush());
+/// Writes a line, or several, to standard output; answers whether it could. Whoever closed it (`| head`) has read
+/// enough: that is no error.
+pub(crate) fn say(text: &str) -> bool {
+    say_to(&mut io::stdout().lock(), text)
+}
+
+fn say_to(out: &mut dyn Write, text: &str) -> bool {
+    if text.is_empty() {
+        return true;
+    }
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            note(&format!("skymem: cannot write the answer: {error}"));
+            false
+        }
+        _ => true,
     }
 }
 
@@ -123,6 +133,26 @@ pub(crate) fn minute(moment: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Takes nothing, for this reason.
+    struct Full(io::ErrorKind);
+
+    impl Write for Full {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(self.0.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn an_answer_that_could_not_be_written_is_a_failure_unless_nobody_wants_it() {
+        assert!(say_to(&mut Vec::new(), "x"));
+        assert!(say_to(&mut Full(io::ErrorKind::BrokenPipe), "x"));
+        assert!(!say_to(&mut Full(io::ErrorKind::StorageFull), "x"));
+    }
 
     #[test]
     fn numbers_are_written_for_people() {

@@ -28,12 +28,24 @@ pub(crate) struct Remember {
     pin: bool,
 }
 
+/// A note has at most 100,000 characters, which are at most so many bytes.
+const MOST_BYTES: u64 = 400_000;
+
+/// The text of `input`, which may have no end.
+fn note_from(input: impl Read) -> Result<String> {
+    let mut bytes = Vec::new();
+    input.take(MOST_BYTES + 1).read_to_end(&mut bytes).context("cannot read standard input")?;
+    if bytes.len() as u64 > MOST_BYTES {
+        bail!("standard input has more than the 100,000 characters of a note: `skymem import -` takes conversations");
+    }
+    String::from_utf8(bytes).context("cannot read standard input as UTF-8")
+}
+
 impl Remember {
     pub(crate) async fn run(self, context: &Context) -> Result<Outcome> {
         let mut text = self.text;
         if text == "-" {
-            text.clear();
-            std::io::stdin().lock().read_to_string(&mut text).context("cannot read standard input as UTF-8")?;
+            text = note_from(std::io::stdin().lock())?;
         }
         if text.trim().is_empty() {
             bail!("there is nothing to remember");
@@ -52,5 +64,17 @@ impl Remember {
             other => format!("Not kept: {}.", other.replace('_', " ")),
         };
         Ok(Outcome::new(text, answer))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_has_an_end_and_is_text() {
+        assert_eq!(note_from("tea\n".as_bytes()).unwrap(), "tea\n");
+        assert!(note_from(std::io::repeat(0)).unwrap_err().to_string().contains("100,000"));
+        assert!(note_from(&b"\xff"[..]).unwrap_err().to_string().contains("UTF-8"));
     }
 }

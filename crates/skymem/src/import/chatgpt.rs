@@ -1,7 +1,8 @@
 //! ChatGPT's data export: a list of conversations, each a tree of messages of which one branch is what people see.
 
+use std::cell::Cell;
 use std::collections::HashSet;
-use std::io::{BufReader, Read};
+use std::io::{self, BufReader, Read};
 use std::ops::ControlFlow;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -10,6 +11,7 @@ use serde_json::{Map, Value};
 use skymem_core::Role;
 use zip::ZipArchive;
 
+use super::lines::LONGEST_LINE;
 use super::{Found, ImportedTurn, Place, Problem, ReadSeek, Sink, times};
 
 /// Reads the list, one conversation at a time: exports have hundreds of megabytes.
@@ -44,19 +46,40 @@ fn holds_conversations(path: &str) -> bool {
 fn read_list(reader: impl Read, number: &mut u64, tools: bool, sink: &mut Sink<'_>) -> Result<()> {
     let mut stopped = false;
     let before = *number;
+    let left = Cell::new(LONGEST_LINE);
     let each = Each(|value: Value| {
         *number += 1;
+        left.set(LONGEST_LINE);
         let flow = conversation(&value, Place::Conversation(*number), tools, sink);
         stopped = flow.is_break();
         flow
     });
-    let mut json = serde_json::Deserializer::from_reader(reader);
+    let mut json = serde_json::Deserializer::from_reader(Bounded { inner: reader, left: &left });
     let read = json.deserialize_seq(each).and_then(|()| json.end());
     match read {
         _ if stopped => Ok(()),
         Ok(()) if *number == before => bail!("the list of conversations is empty"),
         Ok(()) => Ok(()),
+        Err(error) if error.is_io() => Err(anyhow!("it cannot be read after conversation {number}: {error}")),
         Err(error) => Err(anyhow!("it is damaged after conversation {number}: {error}")),
+    }
+}
+
+/// Reads until no more is `left`: a few packed kilobytes can become a text that fills the memory.
+struct Bounded<'a, R> {
+    inner: R,
+    left: &'a Cell<usize>,
+}
+
+impl<R: Read> Read for Bounded<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.left.get() == 0 {
+            return Err(io::Error::other("a conversation has at most 100 MB"));
+        }
+        let most = buffer.len().min(self.left.get());
+        let read = self.inner.read(buffer.get_mut(..most).unwrap_or_default())?;
+        self.left.set(self.left.get() - read);
+        Ok(read)
     }
 }
 
@@ -130,6 +153,9 @@ fn branch(conversation: &Value) -> Result<(&str, Vec<Message<'_>>), String> {
         Some(node) if mapping.contains_key(node) => Some(node),
         _ => newest_leaf(mapping),
     };
+    if at.is_none() && !mapping.is_empty() {
+        return Err("its messages go round in a circle".into());
+    }
     let mut branch = Vec::new();
     let mut seen = HashSet::new();
     while let Some(id) = at {
@@ -402,6 +428,27 @@ mod tests {
         );
         check_problem(json!({"id": "x", "mapping": {"a": {"message": {"content": {}}}}}), "no author");
         check_problem(json!({"id": "x", "mapping": {"a": {"message": {"author": {"role": "ghost"}}}}}), "ghost");
+    }
+
+    #[test]
+    fn messages_in_a_circle_are_a_problem_also_when_none_of_them_is_the_last() {
+        let circle = json!({"id": "x", "mapping": {"a": {"parent": "b", "children": ["b"]}, "b": {"parent": "a",
+            "children": ["a"]}}});
+        check_problem(circle, "circle");
+    }
+
+    #[test]
+    fn a_conversation_without_end_is_given_up_and_the_ones_before_it_stay() {
+        let endless = b"[{}, \"".chain(io::repeat(b'x'));
+        let mut found = 0;
+
+        let error = read(BufReader::new(endless), false, &mut |_| {
+            found += 1;
+            ControlFlow::Continue(())
+        });
+
+        assert!(error.unwrap_err().to_string().contains("at most 100 MB"));
+        assert_eq!(found, 1);
     }
 
     #[test]
