@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use skymem_core::{
     Citation, Embedder, EmbedderId, Embedding, Exchange, ExchangeId, Layer, LayerError, LayerName, LayerStats,
-    ModelError, Priority, Provenance, Purpose, Query, Recall, RecallId, Role, Score, SessionId, UserId,
+    ModelError, Priority, Provenance, Purpose, Query, Recall, RecallId, Role, Score, Section, SessionId, UserId,
     estimate_tokens,
 };
 use skymem_store::migrate;
@@ -76,6 +76,8 @@ pub(crate) enum Habit {
     Answers,
     IsLate,
     Blocks,
+    /// Answers, and lays several recalls out with many more words than each alone.
+    Elaborates,
     Fails,
     Panics,
 }
@@ -88,10 +90,12 @@ pub(crate) struct ScriptedLayer {
     pub(crate) texts: Mutex<Vec<String>>,
     pub(crate) habit: Habit,
     pub(crate) asked: Mutex<Vec<Query>>,
-    pub(crate) used: Mutex<Vec<RecallId>>,
+    /// What was put before an assistant, and when.
+    pub(crate) used: Mutex<Vec<(RecallId, DateTime<Utc>)>>,
     /// How often each exchange was learned.
     pub(crate) learned: Mutex<HashMap<ExchangeId, usize>>,
     pub(crate) forgotten: Mutex<Vec<ExchangeId>>,
+    stuck: AtomicBool,
     healed: AtomicBool,
 }
 
@@ -106,6 +110,7 @@ impl ScriptedLayer {
             used: Mutex::default(),
             learned: Mutex::default(),
             forgotten: Mutex::default(),
+            stuck: AtomicBool::new(false),
             healed: AtomicBool::new(false),
         }
     }
@@ -117,6 +122,11 @@ impl ScriptedLayer {
     /// From now on it learns everything.
     pub(crate) fn heals(&self) {
         self.healed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it is at something it never comes to the end of.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.stuck.load(Ordering::Relaxed)
     }
 
     fn learned(&self, exchange: &Exchange) {
@@ -139,13 +149,17 @@ impl Layer for ScriptedLayer {
         self.priority
     }
 
-    /// Refuses what says "poison", breaks down at "bomb", and is away while "away" is said.
+    /// Refuses what says "poison", breaks down at "bomb", is away while "away" is said, and never done with "endless".
     async fn observe(&self, exchanges: &[Exchange]) -> Result<(), LayerError> {
         for exchange in exchanges {
             match exchange.turns.first().map_or("", |turn| turn.text.as_str()) {
                 _ if self.healed.load(Ordering::Relaxed) => self.learned(exchange),
                 "poison" => return Err(LayerError::Model(ModelError::Refused("poison".into()))),
                 "bomb" => panic!("bomb"),
+                "endless" => {
+                    self.stuck.store(true, Ordering::Relaxed);
+                    std::future::pending().await
+                }
                 "away" => {
                     let reason = "away".into();
                     return Err(LayerError::Model(ModelError::Unreachable { model: "scripted".into(), reason }));
@@ -164,7 +178,7 @@ impl Layer for ScriptedLayer {
     async fn recall(&self, query: &Query) -> Result<Vec<Recall>, LayerError> {
         self.asked.lock().unwrap().push(query.clone());
         match self.habit {
-            Habit::Answers => {}
+            Habit::Answers | Habit::Elaborates => {}
             Habit::IsLate => tokio::time::sleep(Duration::from_secs(3_600)).await,
             Habit::Blocks => std::thread::sleep(Duration::from_secs(2)),
             Habit::Fails => return Err(LayerError::Settings("as scripted".into())),
@@ -182,8 +196,16 @@ impl Layer for ScriptedLayer {
         Ok(self.texts.lock().unwrap().iter().enumerate().map(recall).collect())
     }
 
-    async fn used(&self, _: UserId, recalls: &[RecallId], _: DateTime<Utc>) -> Result<(), LayerError> {
-        self.used.lock().unwrap().extend_from_slice(recalls);
+    fn render(&self, chosen: &[Recall]) -> Section {
+        let mut section = Section::bullets(self.name(), chosen);
+        if self.habit == Habit::Elaborates && chosen.len() > 1 {
+            section.text.push_str(&"\nand so on and so forth".repeat(50));
+        }
+        section
+    }
+
+    async fn used(&self, _: UserId, recalls: &[RecallId], at: DateTime<Utc>) -> Result<(), LayerError> {
+        self.used.lock().unwrap().extend(recalls.iter().map(|recall| (recall.clone(), at)));
         Ok(())
     }
 

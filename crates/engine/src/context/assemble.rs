@@ -29,14 +29,14 @@ impl Memory {
         let mut market = self.market(request, budget, window, offers);
         let question = sanitise(&request.ask.text);
         let (bought, messages) = loop {
-            let bought = Bought::of(&pack::pack(&market), window, offers);
+            let basket = pack::pack(&market);
+            let bought = Bought::of(&basket, window, offers);
             let messages = bought.draft(request, &question, self.inner.settings.context.items).messages();
-            let over = render::cost(&messages).less(budget);
-            if over == Tokens(0) || bought.is_nothing() {
+            if render::cost(&messages) <= budget || bought.is_nothing() {
                 break (bought, messages);
             }
-            // A layer's section cost more than its recalls alone: buy for as much less.
-            market.budget = market.budget.less(over);
+            // A layer's section cost more than its recalls alone: buy a little less.
+            market.budget = basket.spent.less(Tokens(1));
         };
         let left_out = bought.left_out(window, offers);
         if render::cost(&messages) > budget {

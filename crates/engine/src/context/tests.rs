@@ -90,6 +90,7 @@ async fn a_layers_own_deadline_is_kept_too(db: PgPool) {
     let reply = test.memory.context(&request(&test, "anything?")).await.unwrap();
 
     assert_eq!(gaps(&reply), [("episodes", GapReason::Late)]);
+    assert!(reply.timings.iter().all(|timing| timing.ms < 30_000.0), "{:?}", reply.timings);
 }
 
 /// A memory in a hurry, whose database does not answer.
@@ -175,6 +176,18 @@ async fn over_budget_the_oldest_turns_go_first_and_the_reply_says_so(db: PgPool)
 }
 
 #[sqlx::test(migrations = false)]
+async fn a_section_that_costs_more_than_its_recalls_keeps_to_the_budget_all_the_same(db: PgPool) {
+    let layer = episodes(&["User: I like tea", "User: and cake"]).that(Habit::Elaborates);
+    let test = TestMemory::start(db, vec![Arc::new(layer)]).await;
+
+    let reply = test.memory.context(&ContextRequest { budget: Some(Tokens(250)), ..request(&test, "tea?") }).await;
+
+    let reply = reply.unwrap();
+    assert!(reply.spent.total <= Tokens(250), "{:?}", reply.spent);
+    assert_eq!((reply.items.len(), gaps(&reply)), (1, vec![("episodes", GapReason::OverBudget)]));
+}
+
+#[sqlx::test(migrations = false)]
 async fn an_exchange_too_long_for_the_window_can_be_recalled(db: PgPool) {
     let layer = Arc::new(episodes(&[]));
     let test = TestMemory::start(db, vec![Arc::clone(&layer)]).await;
@@ -241,9 +254,11 @@ async fn a_frozen_session_keeps_what_was_always_loaded(db: PgPool) {
 
     let after = test.memory.context(&frozen).await.unwrap();
     let thawed = test.memory.context(&request(&test, "Where do I live?")).await.unwrap();
+    let frozen_anew = test.memory.context(&frozen).await.unwrap();
 
     assert_eq!(before.messages, after.messages);
     assert!(contents(&thawed)[0].contains("Rome"));
+    assert_eq!(thawed.messages, frozen_anew.messages);
 }
 
 #[sqlx::test(migrations = false)]
@@ -288,16 +303,19 @@ async fn layers_learn_what_was_put_before_the_assistant_and_only_where_memory_ma
     allow(&test, MemoryMode::Read).await;
     test.memory.context(&request(&test, "tea?")).await.unwrap();
     allow(&test, MemoryMode::ReadWrite).await;
+    test.clock.pass(TimeDelta::minutes(1));
     test.memory.context(&request(&test, "tea?")).await.unwrap();
 
+    // Uses are noted in their order: once the last is there, all are.
+    let last = test.memory.now();
     let noted = async {
-        while layer.used.lock().unwrap().is_empty() {
+        while layer.used.lock().unwrap().last().is_none_or(|(_, at)| *at != last) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
     tokio::time::timeout(Duration::from_secs(10), noted).await.unwrap();
 
-    let used: Vec<String> = layer.used.lock().unwrap().iter().map(|id| id.0.clone()).collect();
+    let used: Vec<String> = layer.used.lock().unwrap().iter().map(|(id, _)| id.0.clone()).collect();
     assert_eq!(used, ["episodes-0"], "once, and only what fitted");
 }
 
