@@ -18,7 +18,7 @@ use crate::cli::Context;
 use crate::client::{CallError, Client};
 use crate::config::Config;
 use crate::database::{Database, Use, private_settings};
-use crate::output::{Outcome, bytes, grouped, list_at, text_at};
+use crate::output::{Outcome, bytes, counted, list_at, text_at};
 use crate::serve::{open_embedder, open_memory};
 
 /// Looks at everything that can go wrong; fails when something has.
@@ -314,7 +314,7 @@ fn progress(layer: &str, behind: i64, parked: i64, report: &mut Report) {
     if parked > 0 {
         report.warn(
             "layers",
-            format!("{layer} could not learn {} exchanges; they are parked", grouped(parked)),
+            format!("{layer} could not learn {}: parked", counted(parked.unsigned_abs(), "exchange")),
             format!("`skymem stats` says why; when that is mended, `skymem stats --retry {layer}` tries again"),
         );
     }
@@ -322,7 +322,7 @@ fn progress(layer: &str, behind: i64, parked: i64, report: &mut Report) {
         0 => report.ok("layers", format!("{layer} is up to date")),
         behind => report.warn(
             "layers",
-            format!("{layer} has {} exchanges still to learn", grouped(behind)),
+            format!("{layer} has {} still to learn", counted(behind.unsigned_abs(), "exchange")),
             "a running server learns them in the background; until then they are not recalled",
         ),
     }
@@ -418,6 +418,18 @@ mod tests {
 
         assert_eq!(checks[1].0, State::Fail);
         assert!(checks[1].1.contains("is no folder"), "{checks:?}");
+    }
+
+    #[test]
+    fn one_exchange_is_one() {
+        let mut report = Report::default();
+        progress("episodes", 1, 1_200, &mut report);
+
+        let found: Vec<_> = report.checks.iter().map(|check| check.found.as_str()).collect();
+        assert_eq!(
+            found,
+            ["episodes could not learn 1,200 exchanges: parked", "episodes has 1 exchange still to learn"]
+        );
     }
 
     #[test]
