@@ -9,6 +9,7 @@ mod auth;
 mod body;
 mod error;
 mod hosts;
+mod lately;
 mod metrics;
 mod openapi;
 mod pages;
@@ -37,6 +38,7 @@ use utoipa_actix_web::scope::scope;
 use crate::auth::{Door, Principal};
 use crate::error::{ApiError, Kind};
 use crate::hosts::Hosts;
+use crate::lately::Lately;
 use crate::rates::Rates;
 pub use crate::settings::{AuthSettings, RateSettings, ServerSettings};
 
@@ -50,7 +52,12 @@ pub async fn serve(memory: Memory, settings: ServerSettings, listener: TcpListen
     settings.check(address).map_err(ServeError::Settings)?;
     let rates = Arc::new(Rates::new(&settings));
     let shared = Shared {
-        door: Data::new(Door { without_key: without_key(&memory, &settings).await?, rates: Arc::clone(&rates) }),
+        door: Data::new(Door {
+            without_key: without_key(&memory, &settings).await?,
+            rates: Arc::clone(&rates),
+            keys: Lately::default(),
+            users: Lately::default(),
+        }),
         hosts: Data::new(Hosts::new(&settings, address)),
         memory: Data::new(memory),
         settings: Data::new(settings.clone()),

@@ -220,9 +220,11 @@ impl Keys {
             return Ok(None);
         }
         if row.last_used_at.is_none_or(|used| used + USE_NOTED_EVERY <= now) {
-            sqlx::query!("update journal.key set last_used_at = $2 where id = $1", row.id, now)
-                .execute(&self.db)
-                .await?;
+            let noted = sqlx::query!("update journal.key set last_used_at = $2 where id = $1", row.id, now);
+            // A database that can only be read, its disk being full, still lets in whoever wants to read.
+            if let Err(error) = noted.execute(&self.db).await {
+                tracing::debug!(%error, key = %id, "The use of a key could not be noted");
+            }
         }
         let row = KeyRow {
             id: row.id,

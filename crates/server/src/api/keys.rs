@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use skymem_engine::{Key, KeyId, Memory, NewKey, Scope};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::auth::Admin;
+use crate::auth::{Admin, Door};
 use crate::body::Json;
 use crate::error::ApiError;
 use crate::wire::{Moment, Word, Words};
@@ -42,9 +42,16 @@ pub(crate) async fn make(who: Admin, memory: Data<Memory>, body: Json<KeyBody>) 
     responses((status = 204, description = "It opens nothing any more")),
 )]
 #[delete("/keys/{key}")]
-pub(crate) async fn revoke(who: Admin, memory: Data<Memory>, path: Path<KeyPath>) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn revoke(
+    who: Admin,
+    memory: Data<Memory>,
+    door: Data<Door>,
+    path: Path<KeyPath>,
+) -> Result<HttpResponse, ApiError> {
     let id = path.into_inner().key.0;
-    match memory.revoke_key(who.user, &id).await? {
+    let revoked = memory.revoke_key(who.user, &id).await?;
+    door.keys.clear();
+    match revoked {
         true => Ok(HttpResponse::NoContent().finish()),
         false => Err(not_found(&id)),
     }
@@ -59,12 +66,14 @@ pub(crate) async fn revoke(who: Admin, memory: Data<Memory>, path: Path<KeyPath>
 pub(crate) async fn rotate(
     who: Admin,
     memory: Data<Memory>,
+    door: Data<Door>,
     path: Path<KeyPath>,
     body: Json<RotateBody>,
 ) -> Result<HttpResponse, ApiError> {
     let id = path.into_inner().key.0;
     let old_until = body.into_inner().old_until.map(|moment| moment.0);
     let key = memory.rotate_key(who.user, &id, old_until).await?.ok_or_else(|| not_found(&id))?;
+    door.keys.clear();
     Ok(HttpResponse::Created().json(NewKeyAnswer::from(key)))
 }
 

@@ -193,3 +193,44 @@ async fn metrics_name_routes_and_never_sessions() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn while_the_database_is_away_whoever_was_known_is_answered_and_no_write_is_promised() {
+    in_a_house(|house| async move {
+        let other = house.memory.ensure_user(&"berta".parse().unwrap()).await.unwrap();
+        let revoked = house.key_with(&[Scope::Read]).await;
+        let ask = |key: &str, path: &str, body: Value| house.bare("POST", path).bearer_auth(key).json(&body);
+        let for_other = |request: reqwest::RequestBuilder| request.header("x-memory-user", "berta");
+        let question = json!({ "question": "What is new?" });
+        house.told(ask(&revoked, "/v1/context", question.clone()), 200).await;
+        house.told(ask(&house.key, "/v1/context", question.clone()), 200).await;
+        house.told(for_other(ask(&house.key, "/v1/context", question.clone())), 200).await;
+        let id = revoked.split('_').nth(1).unwrap();
+        house.told(house.ask("DELETE", &format!("/v1/keys/{id}")), 204).await;
+        house.get("/v1/me").await;
+        assert_ne!(other.id, house.user);
+
+        house.db.close().await;
+
+        for request in [
+            ask(&house.key, "/v1/context", question.clone()),
+            for_other(ask(&house.key, "/v1/context", question.clone())),
+        ] {
+            let context = house.told(request, 200).await;
+            assert!(context["gaps"].as_array().is_some_and(|gaps| !gaps.is_empty()), "{context}");
+        }
+        house.post("/v1/recall", json!({ "query": "What is new?" }), 200).await;
+        let turn = json!({ "role": "user", "content": "Remember this" });
+        for refused in [
+            ask(&house.key, "/v1/sessions/s/turns", turn),
+            ask(&revoked, "/v1/context", question.clone()),
+            ask(&format!("skm_0123456789abcdef_{}", "0".repeat(64)), "/v1/context", question.clone()),
+        ] {
+            let response = refused.send().await.unwrap();
+            assert!(response.headers().contains_key("retry-after"));
+            assert_eq!(problem(response).await["status"], 503);
+        }
+        house
+    })
+    .await;
+}

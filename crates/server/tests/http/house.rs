@@ -26,6 +26,8 @@ pub(crate) struct House {
     pub(crate) client: Client,
     /// Opens everything.
     pub(crate) key: String,
+    /// Closed, the database is away.
+    pub(crate) db: PgPool,
     running: Running,
 }
 
@@ -72,7 +74,7 @@ impl House {
         migrate(&db).await.unwrap();
         lock.release().await.unwrap();
         let memory = Memory::new(Parts {
-            db,
+            db: db.clone(),
             embedder: Arc::new(Offline::new()),
             layers: vec![Arc::new(Shelf::default())],
             clock: Arc::new(ManualClock::at("2026-02-06T12:00:00Z".parse().unwrap())),
@@ -86,7 +88,7 @@ impl House {
         // The client wants to know its cryptography even where there is none.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
-        Self { memory, user, base, client, key, running }
+        Self { memory, user, base, client, key, db, running }
     }
 
     /// A request without a key.
