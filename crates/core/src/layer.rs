@@ -180,6 +180,9 @@ pub enum Priority {
 pub struct Pruned {
     /// How many rows were removed or merged away.
     pub rows: u64,
+    /// Whether something could not be done now, a model being away, and is worth another call before the usual time.
+    #[serde(default)]
+    pub unfinished: bool,
 }
 
 /// What a layer holds of one user.

@@ -13,6 +13,9 @@ use crate::observe::{Observer, Round};
 /// How long to wait before the database is asked again after it gave no answer.
 const AFTER_A_FAULT: Duration = Duration::from_secs(2);
 
+/// How long after a round of upkeep that was not finished the next one begins; each further one takes twice as long.
+const FIRST_SOON: Duration = Duration::from_secs(15);
+
 /// The background work of one [`Memory`]. Several servers on one database share it.
 ///
 /// Stop it before the program ends. Dropping it gives up what is under way; that is safe, and repeated elsewhere when
@@ -31,7 +34,7 @@ impl Memory {
         let (news, heard) = watch::channel(());
         let mut tasks = JoinSet::new();
         for layer in &self.inner.layers {
-            let observer = Observer::new(self.clone(), Arc::clone(layer));
+            let observer = Observer::new(self.clone(), Arc::clone(layer)).until_told(stop.clone());
             tasks.spawn(learn(observer, self.clone(), heard.clone(), stop.clone()));
         }
         tasks.spawn(listen(self.clone(), news, stop.clone()));
@@ -41,7 +44,8 @@ impl Memory {
 }
 
 impl Background {
-    /// Lets every worker finish the batch it is in, gives its lease back, and returns when all are still.
+    /// Lets every worker finish the batch it is in, if that takes no longer than a few seconds, gives its lease back, and
+    /// returns when all are still.
     pub async fn stop(mut self) {
         self.stopping.send_replace(true);
         while let Some(ended) = self.tasks.join_next().await {
@@ -95,19 +99,23 @@ async fn listen(memory: Memory, news: watch::Sender<()>, mut stop: watch::Receiv
     }
 }
 
-/// Upkeep, now and then.
+/// Upkeep: at the start, then now and then; sooner while something is missing, but ever less often.
 async fn keep_up(memory: Memory, mut stop: watch::Receiver<bool>) {
     let every = Duration::from_secs(memory.inner.settings.upkeep.every_minutes.max(1).saturating_mul(60));
+    let mut soon = FIRST_SOON;
     loop {
-        tokio::select! {
-            () = sleep(every) => {}
-            _ = stop.changed() => return,
-        }
         // It may take minutes: embedding what was learned without an embedder, building an index.
-        tokio::select! {
-            done = memory.upkeep() => if let Err(error) = done {
+        let finished = tokio::select! {
+            done = memory.upkeep() => done.unwrap_or_else(|error| {
                 tracing::warn!(%error, "Upkeep was not finished; it is done again later");
-            },
+                false
+            }),
+            _ = stop.changed() => return,
+        };
+        let pause = if finished { every } else { soon.min(every) };
+        soon = if finished { FIRST_SOON } else { pause * 2 };
+        tokio::select! {
+            () = sleep(pause) => {}
             _ = stop.changed() => return,
         }
     }

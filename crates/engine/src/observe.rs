@@ -4,13 +4,16 @@
 //! The cursor moves after a layer has learned, so a crash costs a repetition and no more. What a layer cannot learn is
 //! tried again, then parked, and the rest goes on.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::TimeDelta;
 use skymem_core::{Exchange, Layer, LayerError, ModelError, Seq};
 use skymem_store::{Lease, StoreError};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
 use uuid::Uuid;
 
 use crate::error::EngineError;
@@ -39,7 +42,12 @@ pub(crate) struct Observer {
     layer: Arc<dyn Layer>,
     /// Tells this worker's leases from those of others, also on other servers.
     id: Uuid,
+    /// Becomes true when the server stops.
+    stop: Option<watch::Receiver<bool>>,
 }
+
+/// How long a lesson under way may go on when the server stops. What it would have taught is learned at the next start.
+const LAST_LESSON: Duration = Duration::from_secs(5);
 
 /// Whether there was anything to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +60,12 @@ pub(crate) enum Round {
 
 impl Observer {
     pub(crate) fn new(memory: Memory, layer: Arc<dyn Layer>) -> Self {
-        Self { memory, layer, id: Uuid::new_v4() }
+        Self { memory, layer, id: Uuid::new_v4(), stop: None }
+    }
+
+    /// The same, but for lessons that are given up a while after `stop` becomes true.
+    pub(crate) fn until_told(self, stop: watch::Receiver<bool>) -> Self {
+        Self { stop: Some(stop), ..self }
     }
 
     /// Has the layer learn one batch of one user: of the one whose journal it is least behind, so that a conversation
@@ -79,7 +92,7 @@ impl Observer {
         let last = *last;
         let failed = match self.observe(lease, batch.iter().map(|(_, exchange)| exchange.clone()).collect()).await? {
             Lesson::Learned => return self.advance(lease, last).await,
-            Lesson::LeaseLost => return Ok(()),
+            Lesson::LeaseLost | Lesson::GivenUp => return Ok(()),
             Lesson::Failed(failure) if batch.len() == 1 || failure.is_nobodys_fault() => Some(failure),
             Lesson::Failed(_) => None,
         };
@@ -90,7 +103,7 @@ impl Observer {
         for (seq, exchange) in batch {
             match self.observe(lease, vec![exchange.clone()]).await? {
                 Lesson::Learned => self.advance(lease, seq).await?,
-                Lesson::LeaseLost => return Ok(()),
+                Lesson::LeaseLost | Lesson::GivenUp => return Ok(()),
                 Lesson::Failed(failure) => return self.fail(lease, seq, &exchange, failure).await,
             }
         }
@@ -107,9 +120,11 @@ impl Observer {
         let mut renewal =
             tokio::time::interval(Duration::from_secs(self.memory.inner.settings.observe.lease_seconds) / 3);
         renewal.tick().await;
+        let mut no_more_time = pin!(self.no_more_time());
         let outcome = loop {
             tokio::select! {
                 learned = &mut lesson.0 => break learned,
+                () = &mut no_more_time => return Ok(Lesson::GivenUp),
                 _ = renewal.tick() => {
                     if !self.memory.inner.journal.renew(lease, self.memory.now() + self.ttl()).await? {
                         return Ok(Lesson::LeaseLost);
@@ -127,6 +142,16 @@ impl Observer {
             Ok(Err(error)) => Lesson::Failed(Failure::Error(error)),
             Err(_) => Lesson::Failed(Failure::Panic),
         })
+    }
+
+    /// Returns when the lesson under way has to end.
+    async fn no_more_time(&self) {
+        if let Some(mut stop) = self.stop.clone()
+            && stop.wait_for(|stopping| *stopping).await.is_ok()
+        {
+            return sleep(LAST_LESSON).await;
+        }
+        std::future::pending().await
     }
 
     async fn advance(&self, lease: &mut Lease, to: Seq) -> Result<(), StoreError> {
@@ -174,6 +199,8 @@ enum Lesson {
     Failed(Failure),
     /// Another took the work over.
     LeaseLost,
+    /// The server stops.
+    GivenUp,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -328,6 +355,27 @@ mod tests {
         };
         tokio::time::timeout(Duration::from_secs(30), learned).await.unwrap();
         background.stop().await;
+    }
+
+    #[sqlx::test(migrations = false)]
+    async fn a_lesson_that_takes_too_long_is_given_up_when_the_server_stops_and_the_next_one_goes_on_at_once(
+        db: PgPool,
+    ) {
+        let (test, layer) = start(db).await;
+        let background = test.memory.start();
+        test.says("a", "endless", "yes").await;
+        let begun = async {
+            while !layer.is_stuck() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), begun).await.unwrap();
+
+        tokio::time::timeout(LAST_LESSON * 3, background.stop()).await.unwrap();
+
+        layer.heals();
+        test.memory.catch_up().await.unwrap();
+        assert_eq!(layer.knows(), 1);
     }
 
     #[test]

@@ -4,16 +4,24 @@ use crate::error::EngineError;
 use crate::memory::Memory;
 
 impl Memory {
-    /// One round of upkeep. Harmless when several servers do it at the same time.
+    /// One round of upkeep; whether all was done, or some of it is worth another round soon. Harmless when several
+    /// servers do it at the same time.
     ///
     /// # Errors
     ///
     /// When the database gave no answer. A layer that fails is logged and called again next time.
-    pub async fn upkeep(&self) -> Result<(), EngineError> {
+    pub async fn upkeep(&self) -> Result<bool, EngineError> {
+        let mut finished = true;
         for layer in &self.inner.layers {
             match layer.prune(self.now()).await {
-                Ok(pruned) => tracing::debug!(layer = %layer.name(), rows = pruned.rows, "A layer tidied up"),
-                Err(error) => tracing::warn!(%error, layer = %layer.name(), "A layer could not tidy up"),
+                Ok(pruned) => {
+                    finished &= !pruned.unfinished;
+                    tracing::debug!(layer = %layer.name(), rows = pruned.rows, "A layer tidied up");
+                }
+                Err(error) => {
+                    finished = false;
+                    tracing::warn!(%error, layer = %layer.name(), "A layer could not tidy up");
+                }
             }
         }
         for user in self.inner.journal.users().await? {
@@ -22,6 +30,6 @@ impl Memory {
                 tracing::info!(user = %user.id, purged, "The trash was emptied of what is too old to restore");
             }
         }
-        Ok(())
+        Ok(finished)
     }
 }

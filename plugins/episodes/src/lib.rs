@@ -237,7 +237,11 @@ impl Layer for EpisodesLayer {
 
         let texts: Vec<String> =
             drafted.iter().flat_map(|(_, drafts, _)| drafts.iter().map(learn::Draft::embedded_text)).collect();
-        let mut vectors = self.embed_passages(&texts).await?.into_iter();
+        let vectors = self.embed_passages(&texts).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "Learned by words alone; vectors follow when the embedder answers");
+            Vec::new()
+        });
+        let mut vectors = vectors.into_iter();
 
         let mut topics: HashMap<&str, (i32, Option<Vec<f32>>)> = HashMap::new();
         let mut rows = Vec::with_capacity(texts.len());
@@ -283,8 +287,10 @@ impl Layer for EpisodesLayer {
 
     /// Embeds what was learned while the embedder was away, and builds the index when a user has outgrown exact search.
     async fn prune(&self, _now: DateTime<Utc>) -> Result<Pruned, LayerError> {
-        let Some(embedder) = self.met_embedder().await else { return Ok(Pruned::default()) };
-        while self.embed_some_unembedded(embedder).await? {}
+        let Some(embedder) = self.met_embedder().await else {
+            return Ok(Pruned { unfinished: true, ..Pruned::default() });
+        };
+        let unfinished = !self.embed_the_unembedded(embedder).await?;
         let most = i64::try_from(self.settings.exact_up_to).unwrap_or(i64::MAX);
         if !sql::has_near_index(&self.db, embedder.id).await?
             && sql::any_user_above(&self.db, embedder.id, most).await?
@@ -292,7 +298,7 @@ impl Layer for EpisodesLayer {
             tracing::info!("A memory has outgrown exact search: building an index, which may take minutes");
             sql::build_near_index(&self.db, embedder.id, self.embedder.dimensions()).await?;
         }
-        Ok(Pruned::default())
+        Ok(Pruned { unfinished, ..Pruned::default() })
     }
 
     async fn stats(&self, user: UserId) -> Result<LayerStats, LayerError> {
@@ -331,42 +337,70 @@ impl EpisodesLayer {
         Ok(self.met.get())
     }
 
-    /// One vector per text, or none for all when the embedder is away: words can be learned without it.
-    async fn embed_passages(&self, texts: &[String]) -> Result<Vec<Option<Embedding>>, LayerError> {
+    /// A vector for each text. None for one that the embedder refuses, as it does no other: words must do for that.
+    ///
+    /// # Errors
+    ///
+    /// When the embedder is away, or has no fit answer to any text: a wrong key, another model under its name.
+    async fn embed_passages(&self, texts: &[String]) -> Result<Vec<Option<Embedding>>, ModelError> {
         let mut vectors = Vec::with_capacity(texts.len());
-        for some in texts.chunks(EMBED_TOGETHER) {
-            let some: Vec<&str> = some.iter().map(String::as_str).collect();
-            match self.embedder.embed(&some, Purpose::Passage).await {
-                Ok(embedded) => vectors.extend(embedded.into_iter().map(Some)),
-                Err(error @ ModelError::Unreachable { .. }) => {
-                    tracing::debug!(%error, "Learned by words alone for now");
-                    return Ok(vec![None; texts.len()]);
+        let mut waiting: Vec<&[String]> = texts.chunks(EMBED_TOGETHER).rev().collect();
+        let mut is_there = false;
+        while let Some(some) = waiting.pop() {
+            let asked: Vec<&str> = some.iter().map(String::as_str).collect();
+            let error = match self.embedder.embed(&asked, Purpose::Passage).await {
+                Ok(embedded) => {
+                    vectors.extend(embedded.into_iter().map(Some));
+                    continue;
                 }
-                Err(error) => return Err(error.into()),
+                Err(error @ ModelError::Unreachable { .. }) => return Err(error),
+                Err(error) => error,
+            };
+            if !is_there {
+                // A text of its own each time, so that no cache answers for the embedder.
+                self.embedder.embed(&[&format!("Hello {}", uuid::Uuid::new_v4())], Purpose::Passage).await?;
+                is_there = true;
+            }
+            // It answers: the fault is in one of these texts.
+            if some.len() == 1 {
+                tracing::warn!(%error, "A passage cannot be embedded and is found by words alone");
+                vectors.push(None);
+            } else {
+                let (first, second) = some.split_at(some.len() / 2);
+                waiting.extend([second, first]);
             }
         }
         Ok(vectors)
     }
 
-    /// Whether some were embedded: there may be more.
-    async fn embed_some_unembedded(&self, embedder: &sql::KnownEmbedder) -> Result<bool, LayerError> {
-        let mut any = false;
-        let lacking = sql::unembedded(&self.db, embedder.id, CATCH_UP).await?;
-        for some in lacking.chunk_by(|a, b| a.user == b.user) {
-            let texts: Vec<String> =
-                some.iter().map(|passage| learn::embedded_text(passage.speaker.as_deref(), &passage.text)).collect();
-            let vectors = self.embed_passages(&texts).await?;
-            let pairs: Vec<(i64, &Embedding)> = some
-                .iter()
-                .zip(&vectors)
-                .filter_map(|(passage, vector)| Some((passage.id, vector.as_ref()?)))
-                .collect();
-            if let Some(user) = some.first().map(|passage| passage.user) {
-                let mut connection = self.db.acquire().await?;
-                any |= sql::insert_vectors(&mut connection, user, embedder.id, &pairs).await? > 0;
+    /// Embeds what has no vector. Whether all was tried: not when the embedder is away.
+    async fn embed_the_unembedded(&self, embedder: &sql::KnownEmbedder) -> Result<bool, LayerError> {
+        let mut after = (UserId(uuid::Uuid::nil()), 0);
+        loop {
+            let lacking = sql::unembedded(&self.db, embedder.id, after, CATCH_UP).await?;
+            let Some(last) = lacking.last() else { return Ok(true) };
+            after = (last.user, last.id);
+            for some in lacking.chunk_by(|a, b| a.user == b.user) {
+                let texts: Vec<String> = some
+                    .iter()
+                    .map(|passage| learn::embedded_text(passage.speaker.as_deref(), &passage.text))
+                    .collect();
+                let vectors = match self.embed_passages(&texts).await {
+                    Ok(vectors) => vectors,
+                    Err(error) => {
+                        tracing::debug!(%error, "Vectors are still missing");
+                        return Ok(false);
+                    }
+                };
+                let found = some.iter().zip(&vectors);
+                let pairs: Vec<(i64, &Embedding)> =
+                    found.filter_map(|(passage, vector)| Some((passage.id, vector.as_ref()?))).collect();
+                if let Some(user) = some.first().map(|passage| passage.user) {
+                    let mut connection = self.db.acquire().await?;
+                    sql::insert_vectors(&mut connection, user, embedder.id, &pairs).await?;
+                }
             }
         }
-        Ok(any)
     }
 
     /// The cosine above which two exchanges are on one topic. The setting speaks of models whose unrelated texts have a

@@ -378,27 +378,27 @@ pub(crate) struct Unembedded {
     pub(crate) text: String,
 }
 
-/// Passages of one user that have no vector of `embedder`, oldest first, at most `most`; of any user who has some.
-pub(crate) async fn unembedded(db: &PgPool, embedder: i16, most: i64) -> sqlx::Result<Vec<Unembedded>> {
+/// The next passages after that of `after`, of any user, that have no vector of `embedder`; at most `most`.
+pub(crate) async fn unembedded(
+    db: &PgPool,
+    embedder: i16,
+    after: (UserId, PassageId),
+    most: i64,
+) -> sqlx::Result<Vec<Unembedded>> {
     let rows = sqlx::query!(
         r#"
-        with lacking as (
-            select user_id from episodes.passage
-            where not exists (
-                select from episodes.vector
-                where vector.user_id = passage.user_id and vector.embedder_id = $1 and vector.passage_id = passage.id)
-            limit 1
-        )
         select user_id, id, speaker, text
         from episodes.passage
-        where user_id = (select user_id from lacking)
+        where (user_id, id) > ($2, $3)
           and not exists (
             select from episodes.vector
             where vector.user_id = passage.user_id and vector.embedder_id = $1 and vector.passage_id = passage.id)
-        order by id
-        limit $2
+        order by user_id, id
+        limit $4
         "#,
         embedder,
+        after.0.0,
+        after.1,
         most,
     )
     .fetch_all(db)

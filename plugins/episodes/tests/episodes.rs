@@ -65,12 +65,49 @@ async fn an_embedder_that_comes_back_embeds_what_it_missed() {
     memory.says("s1", "My bicycle is green", "Noted.").await;
     assert_eq!(memory.count("select count(*) from episodes.vector").await, 0);
 
-    embedder.away.store(false, Ordering::Relaxed);
-    memory.layer.prune(memory.now()).await.unwrap();
+    assert!(memory.layer.prune(memory.now()).await.unwrap().unfinished);
 
+    embedder.away.store(false, Ordering::Relaxed);
+    let pruned = memory.layer.prune(memory.now()).await.unwrap();
+
+    assert!(!pruned.unfinished);
     assert_eq!(memory.count("select count(*) from episodes.vector").await, 2);
     let found = memory.recall("green bicycle").await;
     assert_eq!(found.len(), 1);
+}
+
+#[tokio::test]
+async fn an_embedder_that_refuses_everything_keeps_nothing_from_being_found_by_words() {
+    let embedder = Arc::new(Moody::there());
+    let memory = Memory::with(embedder.clone()).await;
+    memory.says("s1", "Hello", "Hi.").await;
+    embedder.refuses("");
+
+    memory.says("s1", "My bicycle is green", "Noted.").await;
+
+    assert_eq!(memory.recall("green bicycle").await.len(), 1);
+    assert!(memory.layer.prune(memory.now()).await.unwrap().unfinished);
+    embedder.refuses("nothing any more");
+    assert!(!memory.layer.prune(memory.now()).await.unwrap().unfinished);
+    assert_eq!(memory.count("select count(*) from episodes.vector").await, 4);
+}
+
+#[tokio::test]
+async fn a_text_that_the_embedder_refuses_is_found_by_words_and_keeps_no_other_from_its_vector() {
+    let embedder = Arc::new(Moody::there());
+    let memory = Memory::with(embedder.clone()).await;
+    embedder.refuses("walrus");
+    memory.append("s1", &[(Role::User, "The walrus sleeps"), (Role::Assistant, "Noted.")]).await;
+    memory.append("s1", &[(Role::User, "My bicycle is green"), (Role::Assistant, "Nice.")]).await;
+
+    memory.learn().await;
+
+    assert_eq!(memory.count("select count(*) from episodes.vector").await, 3);
+    assert!(memory.recall("walrus").await[0].text.contains("walrus"));
+    let missed = "delete from episodes.vector where passage_id > (select min(id) from episodes.passage)";
+    sqlx::query(missed).execute(&memory.db).await.unwrap();
+    assert!(!memory.layer.prune(memory.now()).await.unwrap().unfinished);
+    assert_eq!(memory.count("select count(*) from episodes.vector").await, 3);
 }
 
 #[tokio::test]
@@ -523,16 +560,27 @@ fn exchanges(found: &[Recall]) -> Vec<ExchangeId> {
     found.iter().filter_map(|recall| recall.provenance.exchange).collect()
 }
 
-/// An embedder that can be away.
+/// An embedder that can be away, and can refuse texts.
 struct Moody {
     id: EmbedderId,
     inner: Offline,
     away: AtomicBool,
+    refused: std::sync::Mutex<Option<&'static str>>,
 }
 
 impl Moody {
     fn away() -> Self {
-        Self { id: EmbedderId("moody/64".into()), inner: Offline::new(), away: AtomicBool::new(true) }
+        Self {
+            id: EmbedderId("moody/64".into()),
+            inner: Offline::new(),
+            away: AtomicBool::new(true),
+            refused: Default::default(),
+        }
+    }
+
+    /// From now on it refuses texts that contain `word`.
+    fn refuses(&self, word: &'static str) {
+        *self.refused.lock().unwrap() = Some(word);
     }
 
     fn there() -> Self {
@@ -557,6 +605,10 @@ impl Embedder for Moody {
     async fn embed(&self, texts: &[&str], purpose: Purpose) -> Result<Vec<Embedding>, ModelError> {
         if self.away.load(Ordering::Relaxed) {
             return Err(ModelError::Unreachable { model: "moody".into(), reason: "it is away".into() });
+        }
+        let refused = *self.refused.lock().unwrap();
+        if refused.is_some_and(|word| texts.iter().any(|text| text.contains(word))) {
+            return Err(ModelError::Refused("unreadable".into()));
         }
         self.inner.embed(texts, purpose).await
     }
