@@ -216,6 +216,11 @@ async fn a_second_server_is_refused_and_a_command_joins_the_first() {
     connect(&command).await;
     command.stop().await.unwrap();
     connect(&first).await;
+
+    // As while it is started again.
+    std::fs::remove_file(place.data().join("postmaster.pid")).unwrap();
+    let early = PrivatePostgres::join(place.settings()).await;
+    assert!(matches!(&early, Err(PostgresError::Down { .. })), "{early:?}");
     first.stop().await.unwrap();
 }
 

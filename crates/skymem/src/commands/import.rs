@@ -104,10 +104,12 @@ impl Import {
             }
             return Err(error.context("the import stopped; run the same command again to go on where it stopped"));
         }
-        let mut left = 0;
-        if let Some(client) = &client {
-            left = if self.wait { wait(client).await? } else { behind(&client.get(&["v1", "stats"], &[]).await?) };
-        }
+        let left = match &client {
+            Some(client) if self.wait => Some(wait(client).await?),
+            // All is written down by now: that the server cannot be asked how far it is makes no failure of it.
+            Some(client) => client.get(&["v1", "stats"], &[]).await.ok().map(|stats| behind(&stats)),
+            None => Some(0),
+        };
         let failed = self.strict && all.problem_count() > 0;
         Ok(Outcome::new(all.text(self.dry_run, left, self.wait), all.json(self.dry_run, left)).failed_if(failed))
     }
@@ -224,15 +226,16 @@ impl Report {
         text
     }
 
-    fn text(&self, dry_run: bool, left: u64, waited: bool) -> String {
+    fn text(&self, dry_run: bool, left: Option<u64>, waited: bool) -> String {
         let mut text = self.summary(dry_run);
         match (left, waited) {
-            (0, _) => {}
-            (left, false) => text.push_str(&format!(
+            (Some(0), _) => {}
+            (None, _) => text.push_str("\nthe server does not say how much is still to be learned: `skymem stats` shows it"),
+            (Some(left), false) => text.push_str(&format!(
                 "\n{} still being learned: they can be recalled as it goes on (`skymem stats` shows how far; --wait waits)",
                 counted(left, "exchange")
             )),
-            (left, true) => text.push_str(&format!(
+            (Some(left), true) => text.push_str(&format!(
                 "\n{} could not be learned yet: `skymem doctor` says why",
                 counted(left, "exchange")
             )),
@@ -240,7 +243,7 @@ impl Report {
         text
     }
 
-    fn json(&self, dry_run: bool, left: u64) -> Value {
+    fn json(&self, dry_run: bool, left: Option<u64>) -> Value {
         json!({
             "dry_run": dry_run,
             "turns": self.found.turns,
@@ -264,7 +267,17 @@ async fn wait(client: &Client) -> Result<u64> {
     let bar = Bar::new("learning");
     let (mut most, mut least, mut moved) = (0, u64::MAX, Instant::now());
     loop {
-        let left = behind(&client.get(&["v1", "stats"], &[]).await.context("cannot tell how far the layers are")?);
+        let left = match client.get(&["v1", "stats"], &[]).await {
+            Ok(stats) => behind(&stats),
+            // It may be starting again.
+            Err(error) if error.may_pass() && moved.elapsed() <= STUCK_AFTER => {
+                sleep(Duration::from_millis(500)).await;
+                continue;
+            }
+            Err(error) => {
+                return Err(error).context("everything is imported, but how far the layers are cannot be told");
+            }
+        };
         if left < least {
             least = left;
             moved = Instant::now();
@@ -281,3 +294,18 @@ async fn wait(client: &Client) -> Result<u64> {
 
 /// A layer that has learned nothing for so long will not do so while somebody waits.
 const STUCK_AFTER: Duration = Duration::from_secs(120);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_still_to_be_learned_is_told_as_far_as_it_is_known() {
+        let text = |left, waited| Report::default().text(false, left, waited);
+        assert!(!text(Some(0), false).contains("learn"));
+        assert!(text(Some(2), false).contains("2 exchanges still being learned"));
+        assert!(text(Some(2), true).contains("could not be learned"));
+        assert!(text(None, false).contains("does not say"));
+        assert_eq!(Report::default().json(false, None)["still_being_learned"], Value::Null);
+    }
+}

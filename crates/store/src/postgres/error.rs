@@ -46,6 +46,16 @@ pub enum PostgresError {
         /// The folder.
         folder: PathBuf,
     },
+    /// Another process looks after this folder's Postgres and has not got it running.
+    #[error(
+        "PostgreSQL on {} takes no connections: the skymem that looks after it is starting or repairing it, and its log \
+         says why that takes long",
+        folder.display()
+    )]
+    Down {
+        /// The folder.
+        folder: PathBuf,
+    },
     /// What is in the data folder is no cluster.
     #[error("{} holds something that is no PostgreSQL data; move it away or choose another data folder", folder.display())]
     NoCluster {

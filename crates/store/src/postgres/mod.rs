@@ -85,7 +85,10 @@ impl PrivatePostgres {
         {
             return Ok(Self { options: connect_options(&ready.socket_folder, ROLE, ROLE), keeper: None });
         }
-        Self::start(settings).await
+        Self::start(settings).await.map_err(|error| match error {
+            PostgresError::InUse { folder } => PostgresError::Down { folder },
+            error => error,
+        })
     }
 
     /// How to reach the database: no superuser, over the socket.
