@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use sqlx::PgPool;
 
 use crate::context::Section;
-use crate::conversation::{Exchange, ExchangeId, UserId};
+use crate::conversation::{Exchange, ExchangeId, Seq, SessionId, UserId};
 use crate::files::MemoryFiles;
-use crate::models::{Embedder, ModelError};
+use crate::models::{Embedder, ModelError, SharedChatModel};
 use crate::query::Query;
 use crate::recall::{Considered, Recall, RecallId};
 
@@ -42,6 +42,17 @@ pub trait Layer: Send + Sync {
     ///
     /// When the layer cannot answer. The context is assembled without it and names the gap.
     async fn recall(&self, query: &Query) -> Result<Vec<Recall>, LayerError>;
+
+    /// Up to which turn of the session the layer holds an account that stands in for the turns themselves; `None` when
+    /// it holds none. The window reaches back to there, so that nothing falls between.
+    ///
+    /// # Errors
+    ///
+    /// As [`Layer::recall`].
+    async fn accounts_for(&self, user: UserId, session: &SessionId) -> Result<Option<Seq>, LayerError> {
+        let _ = (user, session);
+        Ok(None)
+    }
 
     /// Every candidate that `recall` would weigh, with its scores and its fate; of `about` alone when given, which is
     /// then in the answer even if the search did not come across it. Never marks anything as used.
@@ -129,6 +140,8 @@ pub struct Host {
     pub db: PgPool,
     /// The embedder that the engine embeds queries with.
     pub embedder: Arc<dyn Embedder>,
+    /// The chat model, when there is one. A layer that asks it has something to fall back to.
+    pub chat: Option<SharedChatModel>,
     /// `[layers.<name>]` of the configuration.
     pub config: toml::Table,
     /// The folder that holds a folder of memory files per user.
@@ -167,10 +180,12 @@ impl fmt::Display for LayerName {
 }
 
 /// How a layer's recalls get into the pack.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Priority {
     /// Whole, first, stable: part of the system prompt.
     Always,
+    /// Whole, between what is always loaded and the window: an account of what left the window of this session.
+    Account,
     /// By rank, as far as the budget goes: part of the context block.
     Ranked,
 }

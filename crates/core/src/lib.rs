@@ -17,7 +17,10 @@ pub use conversation::{
     Collection, Exchange, ExchangeId, ExchangeKind, Role, Seq, SessionId, Source, Turn, User, UserId, UserName,
 };
 pub use layer::{Host, Layer, LayerError, LayerName, LayerStats, Plugin, Priority, Pruned};
-pub use models::{Embedder, EmbedderId, Embedding, ModelError, Purpose};
-pub use query::{Filter, Query, TimeRange, Unit};
+pub use models::{
+    ChatAnswer, ChatModel, ChatModels, ChatRequest, Embedder, EmbedderId, Embedding, Message, ModelError, Purpose,
+    SharedChatModel,
+};
+pub use query::{Filter, Phrasing, Query, TimeRange, Unit};
 pub use recall::{Citation, Considered, Fate, Provenance, Recall, RecallId, Score};
 pub use tokens::{Tokens, estimate_tokens};

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
+use crate::conversation::Role;
+
 /// Turns texts into vectors whose cosine says how near they are in meaning.
 #[async_trait]
 pub trait Embedder: Send + Sync {
@@ -64,6 +66,90 @@ impl Embedding {
     #[must_use]
     pub fn cosine(&self, other: &Embedding) -> f32 {
         self.0.iter().zip(&other.0).map(|(a, b)| a * b).sum()
+    }
+}
+
+/// A language model that answers in words. Nothing in skymem depends on one: whoever asks has something to fall back to.
+#[async_trait]
+pub trait ChatModel: Send + Sync {
+    /// The model and where it runs, for people and for metrics: `llama3.2:3b`.
+    fn name(&self) -> &str;
+
+    /// The model's answer. Waits for its turn when more is asked at a time than the model may be; how long the caller
+    /// waits is the caller's to bound.
+    ///
+    /// # Errors
+    ///
+    /// When the provider cannot be reached, refuses, answers nonsense, or the day's tokens are spent.
+    async fn answer(&self, question: &ChatRequest) -> Result<ChatAnswer, ModelError>;
+
+    /// Whether it could answer now, without asking it anything.
+    ///
+    /// # Errors
+    ///
+    /// As [`ChatModel::answer`]; says what to do.
+    async fn check(&self) -> Result<(), ModelError>;
+}
+
+/// A chat model that many share.
+pub type SharedChatModel = Arc<dyn ChatModel>;
+
+/// The chat models there are, by what they are asked for. None is a normal state.
+#[derive(Clone, Default)]
+pub struct ChatModels {
+    /// For everything that has no model of its own.
+    pub main: Option<SharedChatModel>,
+    /// Makes follow-ups self-contained: the main one unless another, smaller one is configured.
+    pub rewriter: Option<SharedChatModel>,
+}
+
+impl fmt::Debug for ChatModels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |model: &Option<SharedChatModel>| model.as_ref().map(|model| model.name().to_owned());
+        f.debug_struct("ChatModels").field("main", &name(&self.main)).field("rewriter", &name(&self.rewriter)).finish()
+    }
+}
+
+/// A question to a chat model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChatRequest {
+    /// What it is asked for, as a word for metrics: `rewrite`, `summary`, ...
+    pub purpose: &'static str,
+    /// The conversation to answer, oldest first.
+    pub messages: Vec<Message>,
+    /// 0 for the likeliest answer.
+    pub temperature: f32,
+    /// The longest answer, in tokens of the model.
+    pub most_tokens: u32,
+    /// The JSON schema that the answer obeys; `None` for plain words.
+    pub schema: Option<serde_json::Value>,
+}
+
+/// What a chat model answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChatAnswer {
+    /// Its words, or JSON when a schema was given.
+    pub text: String,
+    /// Whether it came to its end by itself; an answer that was cut is a failure for most who ask.
+    pub whole: bool,
+    /// What it cost, question and answer together, in tokens of the model; an estimate where it does not say.
+    pub tokens: u64,
+}
+
+/// One message of OpenAI's chat format.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    /// Whose part it plays.
+    pub role: Role,
+    /// What it says.
+    pub content: String,
+}
+
+impl Message {
+    /// A message of `role`.
+    #[must_use]
+    pub fn new(role: Role, content: impl Into<String>) -> Self {
+        Self { role, content: content.into() }
     }
 }
 

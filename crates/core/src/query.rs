@@ -17,6 +17,9 @@ pub struct Query {
     pub text: String,
     /// The question's place in meaning; absent when the embedder gave no answer, and then words must do.
     pub embedding: Option<Embedding>,
+    /// The same question made self-contained, when it leans on what was said before it. Searched beside the question
+    /// itself, never instead: a model may have taken a new topic for the old one.
+    pub rewrite: Option<Phrasing>,
     /// The time the question's own words speak of ("yesterday"), in the user's zone. A hint, not a filter.
     pub time_hint: Option<TimeRange>,
     /// The session that asks, if any.
@@ -37,6 +40,15 @@ pub struct Query {
     pub neighbours: usize,
     /// Recalls below this score are left out; 0 keeps all.
     pub least_score: f32,
+}
+
+/// Another way to put a question.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Phrasing {
+    /// In words, made safe.
+    pub text: String,
+    /// Its place in meaning; absent when words must do.
+    pub embedding: Option<Embedding>,
 }
 
 /// What may come back: every condition that is given must hold, exactly, inside the search.

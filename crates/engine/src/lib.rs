@@ -23,7 +23,8 @@ mod testing;
 pub use background::Background;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use context::{
-    ContextReply, ContextRequest, Explanation, LayerExplanation, LeftOut, Message, RecallReply, RecallRequest, Timing,
+    Blocks, ClientHistory, ContextReply, ContextRequest, Explanation, History, LayerExplanation, LeftOut, RecallReply,
+    RecallRequest, Timing,
 };
 pub use error::{EngineError, Stale};
 pub use forget::Changed;

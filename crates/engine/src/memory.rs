@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use skymem_core::{Embedder, Layer};
+use skymem_core::{ChatModels, Embedder, Layer};
 use skymem_store::{Journal, Keys};
 use sqlx::PgPool;
 
@@ -25,6 +25,8 @@ pub struct Parts {
     pub db: PgPool,
     /// Embeds questions. The layers were opened with the same one.
     pub embedder: Arc<dyn Embedder>,
+    /// The language models there are. The layers were opened with the main one.
+    pub chat: ChatModels,
     /// The layers, in the order in which the assistant should read their sections.
     pub layers: Vec<Arc<dyn Layer>>,
     /// Tells the time.
@@ -37,6 +39,7 @@ pub(crate) struct Inner {
     pub(crate) journal: Journal,
     pub(crate) keys: Keys,
     pub(crate) embedder: Arc<dyn Embedder>,
+    pub(crate) chat: ChatModels,
     pub(crate) layers: Vec<Arc<dyn Layer>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: EngineSettings,
@@ -47,10 +50,10 @@ impl Memory {
     /// A memory made of `parts`. Nothing runs in the background until [`Memory::start`].
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { db, embedder, layers, clock, settings } = parts;
+        let Parts { db, embedder, chat, layers, clock, settings } = parts;
         let frozen = Frozen::new(settings.context.frozen_sessions);
         let (journal, keys) = (Journal::new(db.clone()), Keys::new(db));
-        Self { inner: Arc::new(Inner { journal, keys, embedder, layers, clock, settings, frozen }) }
+        Self { inner: Arc::new(Inner { journal, keys, embedder, chat, layers, clock, settings, frozen }) }
     }
 
     pub(crate) fn now(&self) -> DateTime<Utc> {

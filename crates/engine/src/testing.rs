@@ -8,9 +8,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use skymem_core::{
-    Citation, Embedder, EmbedderId, Embedding, Exchange, ExchangeId, Layer, LayerError, LayerName, LayerStats,
-    ModelError, Priority, Provenance, Purpose, Query, Recall, RecallId, Role, Score, Section, SessionId, UserId,
-    estimate_tokens,
+    ChatModels, Citation, Embedder, EmbedderId, Embedding, Exchange, ExchangeId, Layer, LayerError, LayerName,
+    LayerStats, ModelError, Priority, Provenance, Purpose, Query, Recall, RecallId, Role, Score, Section, SessionId,
+    UserId, estimate_tokens,
 };
 use skymem_store::migrate;
 use sqlx::PgPool;
@@ -43,8 +43,14 @@ impl TestMemory {
         migrate(&db).await.unwrap();
         let clock = Arc::new(ManualClock::at(moment()));
         let layers = layers.into_iter().map(|layer| layer as Arc<dyn Layer>).collect();
-        let parts =
-            Parts { db, embedder: Arc::new(ScriptedEmbedder::default()), layers, clock: clock.clone(), settings };
+        let parts = Parts {
+            db,
+            embedder: Arc::new(ScriptedEmbedder::default()),
+            chat: ChatModels::default(),
+            layers,
+            clock: clock.clone(),
+            settings,
+        };
         let memory = Memory::new(parts);
         let user = memory.ensure_user(&"anna".parse().unwrap()).await.unwrap().id;
         Self { memory, clock, user }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use chrono::{DateTime, Utc};
-use skymem_core::{Embedder, Host, Layer, LayerName, User, UserName};
+use skymem_core::{ChatModels, Embedder, Host, Layer, LayerName, User, UserName};
 use skymem_engine::{Background, Clock, Memory, Parts, SystemClock};
 use skymem_models::{EmbedderKind, EmbedderSettings};
 use skymem_store::{Journal, Keys, MigrationLock, Scope};
@@ -169,17 +169,19 @@ impl Server {
 /// A memory over an open database: tables brought up to date, embedder and layers opened.
 pub(crate) async fn open_memory(config: &Config, clock: Arc<dyn Clock>, pool: &PgPool) -> Result<Memory> {
     let embedder = open_embedder(config).await?;
+    let chat = ChatModels::default();
     private_folder(&config.memory_files()?)?;
     let lock = MigrationLock::take(pool).await.context("cannot bring the database's tables up to date")?;
-    let opened = open_layers(config, pool, &embedder, clock.now()).await;
+    let opened = open_layers(config, pool, &embedder, &chat, clock.now()).await;
     lock.release().await.context("cannot let go of the lock on the database's tables")?;
-    Ok(Memory::new(Parts { db: pool.clone(), embedder, layers: opened?, clock, settings: config.engine.clone() }))
+    Ok(Memory::new(Parts { db: pool.clone(), embedder, chat, layers: opened?, clock, settings: config.engine.clone() }))
 }
 
 async fn open_layers(
     config: &Config,
     pool: &PgPool,
     embedder: &Arc<dyn Embedder>,
+    chat: &ChatModels,
     now: DateTime<Utc>,
 ) -> Result<Vec<Arc<dyn Layer>>> {
     skymem_store::migrate(pool).await.context("the journal's tables cannot be brought up to date")?;
@@ -192,6 +194,7 @@ async fn open_layers(
         let host = Host {
             db: pool.clone(),
             embedder: Arc::clone(embedder),
+            chat: chat.main.clone(),
             config: table.clone(),
             memory_files: config.memory_files()?,
         };

@@ -713,6 +713,7 @@ impl Memory {
             user: self.user.id,
             text: text.into(),
             embedding,
+            rewrite: None,
             time_hint: None,
             session: None,
             filter: Filter::default(),
@@ -778,7 +779,7 @@ impl Drop for Memory {
 
 async fn open(db: &PgPool, embedder: Arc<dyn Embedder>, config: &str) -> Result<Arc<dyn Layer>, LayerError> {
     let config = config.parse().unwrap();
-    EpisodesPlugin.open(Host { db: db.clone(), embedder, config, memory_files: "unused".into() }).await
+    EpisodesPlugin.open(Host { db: db.clone(), embedder, chat: None, config, memory_files: "unused".into() }).await
 }
 
 /// The cluster that tests may make databases in.

@@ -99,7 +99,13 @@ async fn fill(data: &Path, embedder: &dyn Embedder, exchanges: usize) -> Result<
     let now = first.occurred_at.context("an invented turn without a time")?;
     let user = journal.make_user(&"filled".parse()?, now).await?;
     let stand_in = std::sync::Arc::new(StandIn::of(embedder));
-    let host = Host { db: db.clone(), embedder: stand_in, config: toml::Table::new(), memory_files: "unused".into() };
+    let host = Host {
+        db: db.clone(),
+        embedder: stand_in,
+        chat: None,
+        config: toml::Table::new(),
+        memory_files: "unused".into(),
+    };
     let layer = EpisodesPlugin.open(host).await?;
     let name: LayerName = layer.name();
     for from in (0..exchanges).step_by(TOGETHER) {

@@ -2,14 +2,16 @@
 
 use std::time::Instant;
 
-use skymem_core::{Fate, Gap, GapReason, Layer, Priority, Query, Recall, Section, Spent, Tokens, estimate_tokens};
+use skymem_core::{
+    Fate, Gap, GapReason, Layer, Message, Priority, Query, Recall, Section, Spent, Tokens, estimate_tokens,
+};
 
 use super::pack::{self, Basket, Market, Stall};
 use super::recall::Answer;
 use super::render::{self, Draft};
 use super::sanitise::sanitise;
 use super::window::{Verbatim, Window};
-use super::{ContextReply, ContextRequest, LayerExplanation, LeftOut, Message, Notes};
+use super::{Blocks, ContextReply, ContextRequest, LayerExplanation, LeftOut, Notes};
 use crate::memory::Memory;
 use crate::settings::ItemsPlace;
 
@@ -28,12 +30,13 @@ impl Memory {
         let budget = self.budget(request);
         let mut market = self.market(request, budget, window, offers);
         let question = sanitise(&request.ask.text);
-        let (bought, messages) = loop {
+        let (bought, blocks, messages) = loop {
             let basket = pack::pack(&market);
             let bought = Bought::of(&basket, window, offers);
-            let messages = bought.draft(request, &question, self.inner.settings.context.items).messages();
+            let draft = bought.draft(request, &question, self.inner.settings.context.items);
+            let (blocks, messages) = (draft.blocks(), draft.messages());
             if render::cost(&messages) <= budget || bought.is_nothing() {
-                break (bought, messages);
+                break (bought, blocks, messages);
             }
             // A layer's section cost more than its recalls alone: buy a little less.
             market.budget = basket.spent.less(Tokens(1));
@@ -49,8 +52,9 @@ impl Memory {
         let (gaps, timings) = notes.end();
         ContextReply {
             messages,
+            blocks,
             items: bought.found.iter().flat_map(|section| section.recalls.iter().cloned()).collect(),
-            sections: bought.always.into_iter().chain(bought.found).collect(),
+            sections: bought.always.into_iter().chain(bought.account).chain(bought.found).collect(),
             gaps,
             spent,
             left_out,
@@ -70,7 +74,7 @@ impl Memory {
     ) -> Market {
         let shares = &self.inner.settings.context.share_percent;
         let stall = |offer: &Answer<Vec<Recall>>| Stall {
-            always: offer.layer.priority() == Priority::Always,
+            kind: offer.layer.priority(),
             share: Tokens(budget.0 * usize::from(*shares.get(offer.layer.name().as_str()).unwrap_or(&100)) / 100),
             prices: offer.value.iter().map(|recall| price(offer.layer.as_ref(), recall)).collect(),
         };
@@ -78,6 +82,7 @@ impl Memory {
             budget,
             fixed: fixed_price(request),
             around_always: render::price_of_memory(),
+            around_account: render::price_of_account(),
             around_ranked: render::price_of_block(),
             window: window.exchanges.iter().map(|verbatim| verbatim.price).collect(),
             stalls: offers.iter().map(stall).collect(),
@@ -93,6 +98,7 @@ impl Memory {
         let (gaps, timings) = notes.end();
         ContextReply {
             messages,
+            blocks: Blocks::default(),
             items: Vec::new(),
             sections: Vec::new(),
             gaps,
@@ -125,6 +131,7 @@ fn price(layer: &dyn Layer, recall: &Recall) -> Tokens {
 #[derive(Debug, Default)]
 struct Bought {
     always: Vec<Section>,
+    account: Vec<Section>,
     found: Vec<Section>,
     window: Vec<Message>,
     /// How many of the window's oldest exchanges were not bought.
@@ -144,6 +151,7 @@ impl Bought {
             let section = offer.layer.render(&chosen);
             match offer.layer.priority() {
                 Priority::Always => bought.always.push(section),
+                Priority::Account => bought.account.push(section),
                 Priority::Ranked => bought.found.push(section),
             }
         }
@@ -153,13 +161,14 @@ impl Bought {
     }
 
     fn is_nothing(&self) -> bool {
-        self.always.is_empty() && self.found.is_empty() && self.window.is_empty()
+        [&self.always, &self.account, &self.found].into_iter().all(Vec::is_empty) && self.window.is_empty()
     }
 
     fn draft<'a>(&self, request: &'a ContextRequest, question: &'a str, place: ItemsPlace) -> Draft<'a> {
         Draft {
             system: request.system.as_deref(),
             always: self.always.clone(),
+            account: self.account.clone(),
             window: self.window.clone(),
             found: self.found.clone(),
             question,
@@ -195,7 +204,7 @@ impl Bought {
     fn spent(&self, request: &ContextRequest, question: &str, budget: Tokens, messages: &[Message]) -> Spent {
         let mut parts = Vec::new();
         parts.extend(request.system.as_deref().map(|system| ("system".to_owned(), estimate_tokens(system))));
-        for section in self.always.iter().chain(&self.found) {
+        for section in self.always.iter().chain(&self.account).chain(&self.found) {
             parts.push((section.layer.to_string(), estimate_tokens(&section.text)));
         }
         if !self.window.is_empty() {

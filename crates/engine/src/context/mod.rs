@@ -24,7 +24,8 @@ use crate::memory::Memory;
 pub(crate) use frozen::Frozen;
 pub(crate) use render::without_injected;
 pub use request::{
-    ContextReply, ContextRequest, Explanation, LayerExplanation, LeftOut, Message, RecallReply, RecallRequest, Timing,
+    Blocks, ClientHistory, ContextReply, ContextRequest, Explanation, History, LayerExplanation, LeftOut, RecallReply,
+    RecallRequest, Timing,
 };
 pub use sanitise::sanitise;
 pub(crate) use window::MOST_EXCHANGES;
@@ -41,9 +42,13 @@ impl Memory {
     /// [`EngineError::Refused`] for a request that cannot be. A fault in memory is a gap, never an error.
     pub async fn context(&self, request: &ContextRequest) -> Result<ContextReply, EngineError> {
         request.check()?;
-        let layers = self.named(&request.ask.layers)?;
+        let mut layers = self.named(&request.ask.layers)?;
+        if matches!(&request.history, History::Client(history) if history.whole) {
+            layers.retain(|layer| layer.priority() != Priority::Account);
+        }
         let mut notes = Notes::begin("skymem_context_seconds");
-        let Some(Asked { query, mut window, mode }) = self.asked(&request.ask, request.window, &mut notes).await else {
+        let Some(Asked { query, mut window, mode }) = self.asked(&request.ask, &request.history, &mut notes).await
+        else {
             return Ok(self.without_memory(request, notes));
         };
         window.cut(self.budget(request).less(assemble::fixed_price(request)));
@@ -93,7 +98,7 @@ impl Memory {
         request.check()?;
         let layers = self.ranked(&request.layers)?;
         let mut notes = Notes::begin("skymem_recall_seconds");
-        let query = self.asked(request, None, &mut notes).await.map(|asked| asked.query);
+        let query = self.asked(request, &History::default(), &mut notes).await.map(|asked| asked.query);
         let offers = match &query {
             Some(query) => self.ask(&layers, query, &mut notes).await,
             None => Vec::new(),
@@ -111,7 +116,7 @@ impl Memory {
         for section in &reply.sections {
             let Ok(layer) = self.layer(section.layer.as_str()).cloned() else { continue };
             let used: Vec<RecallId> = section.recalls.iter().map(|recall| recall.id.clone()).collect();
-            if layer.priority() == Priority::Always || used.is_empty() {
+            if layer.priority() != Priority::Ranked || used.is_empty() {
                 continue;
             }
             let (user, at) = (query.user, query.asked_at);

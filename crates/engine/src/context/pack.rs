@@ -1,6 +1,6 @@
 //! Spending the token budget. Pure: prices in, choices out.
 
-use skymem_core::Tokens;
+use skymem_core::{Priority, Tokens};
 
 /// What there is to buy, and with what.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub(crate) struct Market {
     pub(crate) fixed: Tokens,
     /// What the frame around what is always loaded costs, once there is something.
     pub(crate) around_always: Tokens,
+    /// What the frame around the account of earlier turns costs, once there is one.
+    pub(crate) around_account: Tokens,
     /// What the frame around ranked recalls costs, once there is one.
     pub(crate) around_ranked: Tokens,
     /// The exchanges of the window, oldest first.
@@ -22,9 +24,9 @@ pub(crate) struct Market {
 /// What one layer offers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stall {
-    /// Whether it comes before everything ranked.
-    pub(crate) always: bool,
-    /// What may be spent here: at all when it is always loaded, else before everybody else has bought.
+    /// What it is in the pack.
+    pub(crate) kind: Priority,
+    /// What may be spent here: at all unless it is ranked, else before everybody else has bought.
     pub(crate) share: Tokens,
     /// The price of each recall, best first.
     pub(crate) prices: Vec<Tokens>,
@@ -46,10 +48,11 @@ pub(crate) struct Basket {
 /// 1. what is fixed;
 /// 2. what is always loaded, within its share. Neither what was found nor the window has a say in that: the same files
 ///    are the same text from one question to the next, as prompt caches need it;
-/// 3. recalls by their rank, every layer's first before any layer's second, each layer within its share: what was found
+/// 3. the account of earlier turns, within its share: a summary instead of the turns it stands for;
+/// 4. recalls by their rank, every layer's first before any layer's second, each layer within its share: what was found
 ///    for this very question is worth more than old turns;
-/// 4. the window from its newest exchange back: the oldest go first;
-/// 5. with what is left, recalls that were beyond their layer's share.
+/// 5. the window from its newest exchange back: the oldest go first;
+/// 6. with what is left, recalls that were beyond their layer's share.
 ///
 /// Scores of two layers are never compared; ranks are.
 #[must_use]
@@ -60,8 +63,9 @@ pub(crate) fn pack(market: &Market) -> Basket {
         by_stall: vec![Tokens(0); market.stalls.len()],
         bought: market.stalls.iter().map(|stall| vec![false; stall.prices.len()]).collect(),
     };
-    shopping.buy_recalls(true, true);
-    shopping.buy_recalls(false, true);
+    shopping.buy_recalls(Priority::Always, true);
+    shopping.buy_recalls(Priority::Account, true);
+    shopping.buy_recalls(Priority::Ranked, true);
     let mut window_from = market.window.len();
     for (place, price) in market.window.iter().enumerate().rev() {
         if !shopping.pay(*price) {
@@ -69,7 +73,7 @@ pub(crate) fn pack(market: &Market) -> Basket {
         }
         window_from = place;
     }
-    shopping.buy_recalls(false, false);
+    shopping.buy_recalls(Priority::Ranked, false);
     let places =
         |bought: &Vec<bool>| bought.iter().enumerate().filter(|(_, bought)| **bought).map(|(place, _)| place).collect();
     Basket { recalls: shopping.bought.iter().map(places).collect(), window_from, spent: shopping.spent }
@@ -83,26 +87,27 @@ struct Shopping<'a> {
 }
 
 impl Shopping<'_> {
-    fn buy_recalls(&mut self, always: bool, within_shares: bool) {
+    fn buy_recalls(&mut self, kind: Priority, within_shares: bool) {
         let longest = self.market.stalls.iter().map(|stall| stall.prices.len()).max().unwrap_or(0);
         for rank in 0..longest {
             for stall in 0..self.market.stalls.len() {
-                self.buy_recall(stall, rank, always, within_shares);
+                self.buy_recall(stall, rank, kind, within_shares);
             }
         }
     }
 
     /// Buys one recall if it is there, not bought yet, and affordable.
-    fn buy_recall(&mut self, place: usize, rank: usize, always: bool, within_shares: bool) {
-        let Some(stall) = self.market.stalls.get(place).filter(|stall| stall.always == always) else { return };
+    fn buy_recall(&mut self, place: usize, rank: usize, kind: Priority, within_shares: bool) {
+        let Some(stall) = self.market.stalls.get(place).filter(|stall| stall.kind == kind) else { return };
         let Some(price) = stall.prices.get(rank) else { return };
         if self.bought.get(place).and_then(|bought| bought.get(rank)) != Some(&false) {
             return;
         }
-        let frame = match always {
-            _ if self.any_bought(always) => Tokens(0),
-            true => self.market.around_always,
-            false => self.market.around_ranked,
+        let frame = match kind {
+            _ if self.any_bought(kind) => Tokens(0),
+            Priority::Always => self.market.around_always,
+            Priority::Account => self.market.around_account,
+            Priority::Ranked => self.market.around_ranked,
         };
         let cost = *price + frame;
         let so_far = self.by_stall.get(place).copied().unwrap_or_default();
@@ -117,12 +122,8 @@ impl Shopping<'_> {
         }
     }
 
-    fn any_bought(&self, always: bool) -> bool {
-        self.market
-            .stalls
-            .iter()
-            .zip(&self.bought)
-            .any(|(stall, bought)| stall.always == always && bought.contains(&true))
+    fn any_bought(&self, kind: Priority) -> bool {
+        self.market.stalls.iter().zip(&self.bought).any(|(stall, bought)| stall.kind == kind && bought.contains(&true))
     }
 
     fn pay(&mut self, price: Tokens) -> bool {
@@ -144,8 +145,8 @@ mod tests {
         prices.iter().copied().map(Tokens).collect()
     }
 
-    fn stall(always: bool, share: usize, prices: &[usize]) -> Stall {
-        Stall { always, share: Tokens(share), prices: tokens(prices) }
+    fn stall(kind: Priority, share: usize, prices: &[usize]) -> Stall {
+        Stall { kind, share: Tokens(share), prices: tokens(prices) }
     }
 
     fn market(budget: usize, window: &[usize], stalls: Vec<Stall>) -> Market {
@@ -154,14 +155,18 @@ mod tests {
 
     #[test]
     fn everything_is_bought_when_it_fits() {
-        let basket = pack(&market(100, &[20, 20], vec![stall(true, 100, &[10]), stall(false, 100, &[10, 10])]));
+        let basket = pack(&market(
+            100,
+            &[20, 20],
+            vec![stall(Priority::Always, 100, &[10]), stall(Priority::Ranked, 100, &[10, 10])],
+        ));
 
         assert_eq!(basket, Basket { recalls: vec![vec![0], vec![0, 1]], window_from: 0, spent: Tokens(80) });
     }
 
     #[test]
     fn the_oldest_turns_go_first() {
-        let basket = pack(&market(60, &[5, 20, 20], vec![stall(false, 60, &[20])]));
+        let basket = pack(&market(60, &[5, 20, 20], vec![stall(Priority::Ranked, 60, &[20])]));
 
         assert_eq!(basket.recalls, [[0]]);
         assert_eq!(basket.window_from, 2, "a small old exchange does not stay when a newer one had to go");
@@ -169,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_layer_keeps_to_its_share_until_everybody_has_bought() {
-        let offers = || vec![stall(false, 20, &[10, 10, 10, 10])];
+        let offers = || vec![stall(Priority::Ranked, 20, &[10, 10, 10, 10])];
         let busy = pack(&market(60, &[15, 15], offers()));
         let idle = pack(&market(60, &[], offers()));
 
@@ -179,30 +184,34 @@ mod tests {
 
     #[test]
     fn what_is_always_loaded_does_not_depend_on_what_else_there_is() {
-        let files = || stall(true, 40, &[20, 30, 10]);
+        let files = || stall(Priority::Always, 40, &[20, 30, 10]);
         let quiet = pack(&market(100, &[], vec![files()]));
-        let busy = pack(&market(100, &[20, 20], vec![files(), stall(false, 100, &[10])]));
+        let busy = pack(&market(100, &[20, 20], vec![files(), stall(Priority::Ranked, 100, &[10])]));
 
         assert_eq!((&quiet.recalls[0], &busy.recalls[0]), (&vec![0, 2], &vec![0, 2]));
     }
 
     #[test]
     fn every_layers_first_is_bought_before_any_layers_second() {
-        let basket = pack(&market(30, &[], vec![stall(false, 100, &[10, 10]), stall(false, 100, &[10, 10])]));
+        let basket = pack(&market(
+            30,
+            &[],
+            vec![stall(Priority::Ranked, 100, &[10, 10]), stall(Priority::Ranked, 100, &[10, 10])],
+        ));
 
         assert_eq!(basket.recalls, [[0], [0]]);
     }
 
     #[test]
     fn what_does_not_fit_makes_room_for_what_does() {
-        let basket = pack(&market(30, &[], vec![stall(false, 100, &[50, 10])]));
+        let basket = pack(&market(30, &[], vec![stall(Priority::Ranked, 100, &[50, 10])]));
 
         assert_eq!(basket.recalls, [[1]]);
     }
 
     #[test]
     fn what_is_fixed_is_kept_though_it_costs_more_than_the_budget() {
-        let basket = pack(&market(5, &[1], vec![stall(true, 5, &[1])]));
+        let basket = pack(&market(5, &[1], vec![stall(Priority::Always, 5, &[1])]));
 
         assert_eq!(basket, Basket { recalls: vec![vec![]], window_from: 1, spent: Tokens(10) });
     }
@@ -210,14 +219,19 @@ mod tests {
     fn any_market() -> impl Strategy<Value = Market> {
         let price = || (0_usize..200).prop_map(Tokens);
         let prices = move || prop::collection::vec(price(), 0..8);
-        let stall = (any::<bool>(), (0_usize..600).prop_map(Tokens), prices())
-            .prop_map(|(always, share, prices)| Stall { always, share, prices });
+        let kind = prop::sample::select(vec![Priority::Always, Priority::Account, Priority::Ranked]);
+        let stall = (kind, (0_usize..600).prop_map(Tokens), prices()).prop_map(|(kind, share, prices)| Stall {
+            kind,
+            share,
+            prices,
+        });
         let stalls = prop::collection::vec(stall, 0..5);
-        ((0_usize..1_000).prop_map(Tokens), price(), price(), price(), prices(), stalls).prop_map(
-            |(budget, fixed, around_always, around_ranked, window, stalls)| Market {
+        ((0_usize..1_000).prop_map(Tokens), price(), price(), price(), price(), prices(), stalls).prop_map(
+            |(budget, fixed, around_always, around_account, around_ranked, window, stalls)| Market {
                 budget,
                 fixed,
                 around_always,
+                around_account,
                 around_ranked,
                 window,
                 stalls,
@@ -231,14 +245,16 @@ mod tests {
             let basket = pack(&market);
 
             let mut sum = market.fixed + market.window[basket.window_from..].iter().copied().sum();
-            let (mut always, mut ranked) = (false, false);
+            let mut framed = std::collections::HashMap::from([
+                (Priority::Always, (false, market.around_always)),
+                (Priority::Account, (false, market.around_account)),
+                (Priority::Ranked, (false, market.around_ranked)),
+            ]);
             for (stall, bought) in market.stalls.iter().zip(&basket.recalls) {
                 sum += bought.iter().map(|place| stall.prices[*place]).sum();
-                always |= stall.always && !bought.is_empty();
-                ranked |= !stall.always && !bought.is_empty();
+                framed.get_mut(&stall.kind).unwrap().0 |= !bought.is_empty();
             }
-            sum += if always { market.around_always } else { Tokens(0) };
-            sum += if ranked { market.around_ranked } else { Tokens(0) };
+            sum += framed.into_values().filter(|(bought, _)| *bought).map(|(_, frame)| frame).sum();
             prop_assert_eq!(sum, basket.spent);
             prop_assert!(basket.spent <= market.budget.max(market.fixed));
         }

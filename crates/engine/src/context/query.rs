@@ -3,14 +3,14 @@
 use std::time::{Duration, Instant};
 
 use chrono_tz::Tz;
-use skymem_core::{Embedder, Embedding, Gap, GapReason, Purpose, Query};
+use skymem_core::{Embedder, Embedding, Gap, GapReason, Priority, Purpose, Query, Seq};
 use skymem_store::MemoryMode;
 use tokio::time::timeout;
 
 use super::sanitise::sanitise;
 use super::time_words::time_range;
 use super::window::{self, Window};
-use super::{Notes, RecallRequest};
+use super::{History, Notes, RecallRequest};
 use crate::memory::Memory;
 
 /// A request as it is put to memory.
@@ -24,16 +24,10 @@ pub(super) struct Asked {
 
 impl Memory {
     /// The query for a request, and the window of its session; `None` when memory must not be asked.
-    pub(super) async fn asked(
-        &self,
-        request: &RecallRequest,
-        window: Option<usize>,
-        notes: &mut Notes,
-    ) -> Option<Asked> {
+    pub(super) async fn asked(&self, request: &RecallRequest, history: &History, notes: &mut Notes) -> Option<Asked> {
         let inner = &self.inner;
         let settings = &inner.settings.context;
         let deadline = Duration::from_millis(settings.recall_deadline_ms);
-        let most = window.unwrap_or(settings.window_exchanges);
         let requested = request.memory.unwrap_or_default();
         let mode = async {
             let Some(session) = &request.session else { return Ok(requested) };
@@ -41,22 +35,32 @@ impl Memory {
             Ok(session.map_or(requested, |session| session.memory.and(requested)))
         };
         let read = async {
-            match &request.session {
-                Some(session) => window::read(&inner.journal, request.user, session, most, &request.text).await,
-                None => Ok(Window::default()),
+            match (history, &request.session) {
+                (History::Client(history), _) => Ok(Window::elsewhere(history)),
+                (History::Journal { .. }, Some(session)) => {
+                    window::read(&inner.journal, request.user, session, &request.text).await
+                }
+                (History::Journal { .. }, None) => Ok(Window::default()),
             }
         };
+        let accounted_for = self.accounted_for(request, history, deadline);
         let embed_deadline = Duration::from_millis(settings.embed_deadline_ms);
-        let ((mode, _), (zone, _), (window, window_took), ((embedding, embedder_gap), embed_took)) = tokio::join!(
+        let ((mode, _), (zone, _), (window, window_took), accounted_for, ((embedding, embedder_gap), embed_took)) = tokio::join!(
             timed(timeout(deadline, mode)),
             timed(timeout(deadline, inner.journal.timezone(request.user))),
             timed(timeout(deadline, read)),
+            accounted_for,
             timed(embed(inner.embedder.as_ref(), &request.text, embed_deadline)),
         );
         notes.took("window", window_took);
         notes.took("embed", embed_took);
         let mode = notes.or_gap("session", mode).unwrap_or(requested);
-        let window = notes.or_gap("window", window).unwrap_or_default();
+        let mut window = notes.or_gap("window", window).unwrap_or_default();
+        match history {
+            History::Journal { exchanges: Some(asked) } => window.keep(*asked, None),
+            History::Journal { exchanges: None } => window.keep(settings.window_exchanges, accounted_for),
+            History::Client(_) => {}
+        }
         if !mode.reads() {
             notes.gap("memory", GapReason::Off, "memory is not read for this session or request");
             return None;
@@ -68,6 +72,7 @@ impl Memory {
             user: request.user,
             text: sanitise(&request.text).into_owned(),
             embedding,
+            rewrite: None,
             time_hint: time_range(&request.text, asked_at, zone.unwrap_or(Tz::UTC)),
             session: request.session.clone(),
             filter: request.filter.clone(),
@@ -80,6 +85,21 @@ impl Memory {
             least_score: request.least_score,
         };
         Some(Asked { query, window, mode })
+    }
+
+    /// Up to which turn of the session a layer's account stands in for the turns themselves; `None` when no layer gives
+    /// one, or none in time: then the window is what it is set to.
+    async fn accounted_for(&self, request: &RecallRequest, history: &History, deadline: Duration) -> Option<Seq> {
+        let (Some(session), History::Journal { exchanges: None }) = (&request.session, history) else { return None };
+        let layer = self.inner.layers.iter().find(|layer| layer.priority() == Priority::Account)?;
+        match timeout(deadline, layer.accounts_for(request.user, session)).await {
+            Ok(Ok(seq)) => Some(seq.unwrap_or(Seq(0))),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, layer = %layer.name(), "Nobody knows what the account covers");
+                None
+            }
+            Err(_) => None,
+        }
     }
 }
 

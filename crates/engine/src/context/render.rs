@@ -2,13 +2,16 @@
 
 use std::borrow::Cow;
 
-use skymem_core::{Citation, Recall, Role, Section, Tokens, estimate_tokens};
+use skymem_core::{Citation, Message, Recall, Role, Section, Tokens, estimate_tokens};
 
-use super::Message;
-use super::sanitise::{CONTEXT_CLOSES, CONTEXT_OPENS, MEMORY_CLOSES, MEMORY_OPENS, sanitise};
+use super::Blocks;
+use super::sanitise::{
+    CONTEXT_CLOSES, CONTEXT_OPENS, MEMORY_CLOSES, MEMORY_OPENS, SUMMARY_CLOSES, SUMMARY_OPENS, sanitise,
+};
 use crate::settings::ItemsPlace;
 
 const MEMORY: &str = include_str!("prompts/memory.md");
+const SUMMARY: &str = include_str!("prompts/summary.md");
 const CONTEXT: &str = include_str!("prompts/context.md");
 
 /// What a chat template adds around each message, about.
@@ -21,6 +24,8 @@ pub(crate) struct Draft<'a> {
     pub(crate) system: Option<&'a str>,
     /// What is always loaded.
     pub(crate) always: Vec<Section>,
+    /// The account of what left the window.
+    pub(crate) account: Vec<Section>,
     /// Exchanges word for word, oldest first.
     pub(crate) window: Vec<Message>,
     /// What was found for this question.
@@ -32,11 +37,21 @@ pub(crate) struct Draft<'a> {
 }
 
 impl Draft<'_> {
-    /// The system prompt with what is always loaded | the window | what was found, if anything | the question.
+    /// What memory adds, a block each.
+    pub(crate) fn blocks(&self) -> Blocks {
+        let block = |prompt, sections: &[Section]| (!sections.is_empty()).then(|| fill(prompt, sections));
+        Blocks {
+            memory: block(MEMORY, &self.always),
+            account: block(SUMMARY, &self.account),
+            found: block(CONTEXT, &self.found),
+        }
+    }
+
+    /// The system prompt with what is always loaded | the account of what left the window, in a message of its own, so
+    /// that what stands before it stays the same | the window | what was found, if anything | the question.
     pub(crate) fn messages(&self) -> Vec<Message> {
-        let memory = (!self.always.is_empty()).then(|| fill(MEMORY, &self.always));
+        let Blocks { memory, account, found } = self.blocks();
         let system: Vec<&str> = [self.system, memory.as_deref()].into_iter().flatten().collect();
-        let found = (!self.found.is_empty()).then(|| fill(CONTEXT, &self.found));
         let (before, question) = match (self.place, found) {
             (ItemsPlace::Message, found) => (found, self.question.to_owned()),
             (ItemsPlace::Question, Some(found)) => (None, format!("{found}\n\n{}", self.question)),
@@ -45,6 +60,7 @@ impl Draft<'_> {
         let message = |role, content| Message { role, content };
         let mut messages = Vec::new();
         messages.extend((!system.is_empty()).then(|| message(Role::System, system.join("\n\n"))));
+        messages.extend(account.map(|account| message(Role::System, account)));
         messages.extend(self.window.iter().cloned());
         messages.extend(before.map(|found| message(Role::System, found)));
         messages.push(message(Role::User, question));
@@ -75,6 +91,11 @@ pub(crate) fn price_of_block() -> Tokens {
 /// What the frame around the always-loaded part costs, when it comes to a prompt.
 pub(crate) fn price_of_memory() -> Tokens {
     estimate_tokens(MEMORY) + AROUND_A_MESSAGE
+}
+
+/// What the frame around the account of earlier turns costs, when there is one.
+pub(crate) fn price_of_account() -> Tokens {
+    estimate_tokens(SUMMARY) + AROUND_A_MESSAGE
 }
 
 /// A recall that can do no harm in a prompt: its text, its surroundings and its citation.
@@ -108,7 +129,9 @@ fn safe_citation(citation: Citation) -> Citation {
 #[must_use]
 pub(crate) fn without_injected(text: &str) -> Cow<'_, str> {
     let mut own = Cow::Borrowed(text);
-    for (opens, closes) in [(CONTEXT_OPENS, CONTEXT_CLOSES), (MEMORY_OPENS, MEMORY_CLOSES)] {
+    for (opens, closes) in
+        [(CONTEXT_OPENS, CONTEXT_CLOSES), (MEMORY_OPENS, MEMORY_CLOSES), (SUMMARY_OPENS, SUMMARY_CLOSES)]
+    {
         own = without_blocks(&own, opens, closes).map_or(own, Cow::Owned);
     }
     own
@@ -170,7 +193,20 @@ mod tests {
             found: vec![section("episodes", "User: I like tea")],
             question: "What do I like?",
             place,
+            account: Vec::new(),
         }
+    }
+
+    #[test]
+    fn the_account_of_earlier_turns_stands_alone_between_what_is_always_loaded_and_the_window() {
+        let draft = Draft { account: vec![section("summaries", "They chose tea.")], ..draft(ItemsPlace::Message) };
+
+        let messages = draft.messages();
+
+        assert_eq!(messages[0], self::draft(ItemsPlace::Message).messages()[0], "what comes before it stays the same");
+        assert!(messages[1].content.starts_with("<<<SUMMARY>>>\n") && messages[1].content.contains("chose tea"));
+        assert_eq!(messages[2].content, "hi");
+        assert_eq!(without_injected(&messages[1].content), "");
     }
 
     #[test]
@@ -208,6 +244,7 @@ mod tests {
     #[test]
     fn the_prompts_are_framed_by_the_markers_that_are_guarded() {
         assert!(CONTEXT.starts_with(CONTEXT_OPENS) && CONTEXT.trim_end().ends_with(CONTEXT_CLOSES));
+        assert!(SUMMARY.starts_with(SUMMARY_OPENS) && SUMMARY.trim_end().ends_with(SUMMARY_CLOSES));
         assert!(MEMORY.starts_with(MEMORY_OPENS) && MEMORY.trim_end().ends_with(MEMORY_CLOSES));
     }
 

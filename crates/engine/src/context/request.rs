@@ -5,8 +5,8 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use skymem_core::{
-    Considered, ExchangeId, Fate, Filter, Gap, LayerName, Recall, RecallId, Role, Section, SessionId, Spent, TimeRange,
-    Tokens, Unit, UserId,
+    Considered, ExchangeId, Fate, Filter, Gap, LayerName, Message, Recall, RecallId, Section, SessionId, Spent,
+    TimeRange, Tokens, Unit, UserId,
 };
 use skymem_store::MemoryMode;
 
@@ -130,8 +130,10 @@ pub struct ContextRequest {
     pub system: Option<String>,
     /// What all messages may cost together; `None` for the setting `budget_tokens`.
     pub budget: Option<Tokens>,
-    /// How many exchanges stand word for word, 0 to 8; `None` for the setting `window_exchanges`.
-    pub window: Option<usize>,
+    /// Where the turns before the question come from.
+    pub history: History,
+    /// The model that will read it: its window and its tokenizer, where they are known, decide what fits.
+    pub model: Option<String>,
     /// Keep the always-loaded part as it was when this session first asked for it frozen.
     pub freeze: bool,
     /// Say what every layer weighed.
@@ -146,7 +148,8 @@ impl ContextRequest {
             ask: RecallRequest::new(user, question),
             system: None,
             budget: None,
-            window: None,
+            history: History::default(),
+            model: None,
             freeze: false,
             explain: false,
         }
@@ -158,11 +161,52 @@ impl ContextRequest {
         if self.budget == Some(Tokens(0)) {
             return Err(EngineError::Refused("the budget is at least 1 token".into()));
         }
-        if self.window.is_some_and(|window| window > MOST_EXCHANGES) {
+        if matches!(self.history, History::Journal { exchanges: Some(window) } if window > MOST_EXCHANGES) {
             return Err(EngineError::Refused(format!("the window has 0 to {MOST_EXCHANGES} exchanges")));
         }
         Ok(())
     }
+}
+
+/// Where the turns before the question come from.
+#[derive(Debug, Clone, PartialEq)]
+pub enum History {
+    /// The journal: its session's last exchanges stand in the messages word for word.
+    Journal {
+        /// How many, 0 to 8; `None` for the setting `window_exchanges`.
+        exchanges: Option<usize>,
+    },
+    /// The client, which sends them itself, as chat clients do: they are read to understand the question, and neither
+    /// put into the messages nor recalled.
+    Client(ClientHistory),
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self::Journal { exchanges: None }
+    }
+}
+
+/// What a client sends of the conversation itself.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ClientHistory {
+    /// The turns before the question, oldest first; the last three exchanges are enough.
+    pub messages: Vec<Message>,
+    /// The exchanges of the journal that stand in it: not recalled.
+    pub exchanges: Vec<ExchangeId>,
+    /// Whether it goes back to the beginning of the session: then no account of earlier turns is needed.
+    pub whole: bool,
+}
+
+/// What memory adds to a conversation, a block each; absent when there is nothing to say.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Blocks {
+    /// What is always loaded. The same from one question to the next, for as long as the files are.
+    pub memory: Option<String>,
+    /// The account of what left the window.
+    pub account: Option<String>,
+    /// What was found for this question.
+    pub found: Option<String>,
 }
 
 /// Everything the assistant should know for its next answer, ready to send.
@@ -170,6 +214,8 @@ impl ContextRequest {
 pub struct ContextReply {
     /// The messages in the order to send them; the question is last.
     pub messages: Vec<Message>,
+    /// What memory adds, apart, for a door that puts it into a conversation itself.
+    pub blocks: Blocks,
     /// What was recalled and is in the messages, in reading order, without the always-loaded part.
     pub items: Vec<Recall>,
     /// Each layer's part, in reading order.
@@ -186,15 +232,6 @@ pub struct ContextReply {
     pub timings: Vec<Timing>,
     /// What each layer weighed, when the request asked for it.
     pub considered: Vec<LayerExplanation>,
-}
-
-/// One message of OpenAI's chat format.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Message {
-    /// Whose part it plays.
-    pub role: Role,
-    /// What it says.
-    pub content: String,
 }
 
 /// Something that is not in the messages.

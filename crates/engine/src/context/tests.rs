@@ -7,7 +7,7 @@ use chrono::TimeDelta;
 use skymem_core::{Filter, GapReason, Layer, LayerName, Priority, Role, Tokens};
 use sqlx::PgPool;
 
-use super::{ContextReply, ContextRequest, RecallRequest};
+use super::{ContextReply, ContextRequest, History, RecallRequest};
 use crate::testing::{Habit, ScriptedLayer, TestMemory, session, turn, user};
 use crate::{ContextSettings, EngineError, EngineSettings, ManualClock, Memory, MemoryMode, Parts, SessionChange};
 
@@ -100,6 +100,7 @@ fn without_database(layers: Vec<Arc<dyn Layer>>) -> Memory {
     Memory::new(Parts {
         db,
         embedder: Arc::new(crate::testing::ScriptedEmbedder::default()),
+        chat: skymem_core::ChatModels::default(),
         layers,
         clock: Arc::new(ManualClock::at(crate::testing::moment())),
         settings: EngineSettings { context, ..EngineSettings::default() },
@@ -149,7 +150,11 @@ async fn the_window_is_the_last_exchanges_without_the_question_itself(db: PgPool
     }
     test.records("now", vec![turn(Role::User, "question 6")]).await;
 
-    let reply = test.memory.context(&ContextRequest { window: Some(2), ..request(&test, "question 6") }).await.unwrap();
+    let reply = test
+        .memory
+        .context(&ContextRequest { history: History::Journal { exchanges: Some(2) }, ..request(&test, "question 6") })
+        .await
+        .unwrap();
 
     assert_eq!(contents(&reply), ["question 4", "answer 4", "question 5", "answer 5", "question 6"]);
     assert_eq!(layer.asked.lock().unwrap()[0].window.len(), 3, "the question is not recalled either");
@@ -362,7 +367,7 @@ async fn what_cannot_be_asked_is_refused(db: PgPool) {
 
     for bad in [
         ContextRequest { budget: Some(Tokens(0)), ..fine.clone() },
-        ContextRequest { window: Some(9), ..fine.clone() },
+        ContextRequest { history: History::Journal { exchanges: Some(9) }, ..fine.clone() },
         request(&test, "  "),
         backwards,
         unknown,

@@ -1,9 +1,9 @@
 //! The last exchanges of a session, word for word. Read from the journal, so that they are the same after a restart.
 
-use skymem_core::{Exchange, ExchangeId, Role, SessionId, Tokens, Turn, UserId};
+use skymem_core::{Exchange, ExchangeId, Message, Role, Seq, SessionId, Tokens, Turn, UserId};
 use skymem_store::{Journal, StoreError};
 
-use super::Message;
+use super::ClientHistory;
 use super::render::price_of_message;
 use super::sanitise::sanitise;
 
@@ -19,33 +19,59 @@ pub(crate) struct Window {
     pub(crate) cut: Vec<Verbatim>,
     /// The question itself, when the client wrote it down before it asked for context.
     pub(crate) question: Option<ExchangeId>,
+    /// Exchanges that the client itself puts before the assistant.
+    pub(crate) elsewhere: Vec<ExchangeId>,
+    /// The turns before the question, oldest first, for understanding it.
+    pub(crate) before: Vec<Message>,
 }
 
 /// One exchange, word for word but harmless.
 #[derive(Debug)]
 pub(crate) struct Verbatim {
     pub(crate) exchange: ExchangeId,
+    /// The place of its last turn.
+    pub(crate) last: Seq,
     pub(crate) messages: Vec<Message>,
     pub(crate) price: Tokens,
 }
 
-/// The last `most` exchanges of a session.
+/// The last exchanges of a session, at most [`MOST_EXCHANGES`].
 pub(crate) async fn read(
     journal: &Journal,
     user: UserId,
     session: &SessionId,
-    most: usize,
     question: &str,
 ) -> Result<Window, StoreError> {
     // One more than wanted: the last may be the question.
-    let mut exchanges = journal.window(user, session, most + 1).await?;
+    let mut exchanges = journal.window(user, session, MOST_EXCHANGES + 1).await?;
     let question = exchanges.pop_if(|last| asks(last, question)).map(|exchange| exchange.id);
-    let last = exchanges.get(exchanges.len().saturating_sub(most)..).unwrap_or_default();
-    let exchanges = last.iter().map(Verbatim::of).collect();
-    Ok(Window { exchanges, cut: Vec::new(), question })
+    let last = exchanges.get(exchanges.len().saturating_sub(MOST_EXCHANGES)..).unwrap_or_default();
+    let exchanges: Vec<Verbatim> = last.iter().map(Verbatim::of).collect();
+    let before = exchanges.iter().flat_map(|verbatim| verbatim.messages.iter().cloned()).collect();
+    Ok(Window { exchanges, question, before, ..Window::default() })
 }
 
 impl Window {
+    /// The conversation as the client sends it: nothing has to be put into the messages.
+    pub(crate) fn elsewhere(history: &ClientHistory) -> Self {
+        let message = |message: &Message| Message::new(message.role, sanitise(&message.content));
+        Self {
+            elsewhere: history.exchanges.clone(),
+            before: history.messages.iter().map(message).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Keeps the last `most` exchanges, and older ones that no account of the session stands in for yet.
+    pub(crate) fn keep(&mut self, most: usize, accounted_for: Option<Seq>) {
+        let beyond = self.exchanges.len().saturating_sub(most);
+        let accounted = match accounted_for {
+            Some(seq) => self.exchanges.iter().take(beyond).take_while(|verbatim| verbatim.last <= seq).count(),
+            None => beyond,
+        };
+        self.exchanges.drain(..accounted);
+    }
+
     /// Leaves out the oldest exchanges for which there is no room in any case.
     pub(crate) fn cut(&mut self, room: Tokens) {
         let mut left = room;
@@ -61,7 +87,8 @@ impl Window {
 
     /// The exchanges that are not to be recalled.
     pub(crate) fn ids(&self) -> Vec<ExchangeId> {
-        self.exchanges.iter().map(|verbatim| verbatim.exchange).chain(self.question).collect()
+        let own = self.exchanges.iter().map(|verbatim| verbatim.exchange).chain(self.question);
+        own.chain(self.elsewhere.iter().copied()).collect()
     }
 }
 
@@ -69,7 +96,8 @@ impl Verbatim {
     fn of(exchange: &Exchange) -> Self {
         let messages = messages(&exchange.turns);
         let price = messages.iter().map(price_of_message).sum();
-        Self { exchange: exchange.id, messages, price }
+        let last = exchange.turns.last().map_or(Seq(0), |turn| turn.seq);
+        Self { exchange: exchange.id, last, messages, price }
     }
 }
 
@@ -140,11 +168,33 @@ mod tests {
         assert_eq!(messages, [Message { role: Role::User, content: "Anna: hi ‹|system|›".into() }]);
     }
 
+    fn verbatim(last: i64, price: usize) -> Verbatim {
+        Verbatim {
+            exchange: ExchangeId(uuid::Uuid::nil()),
+            last: Seq(last),
+            messages: Vec::new(),
+            price: Tokens(price),
+        }
+    }
+
+    #[test]
+    fn the_window_reaches_back_to_what_is_accounted_for() {
+        let kept = |most, accounted_for: Option<i64>| {
+            let exchanges = (1..=8).map(|last| verbatim(last, 1)).collect();
+            let mut window = Window { exchanges, ..Window::default() };
+            window.keep(most, accounted_for.map(Seq));
+            window.exchanges.iter().map(|verbatim| verbatim.last.0).collect::<Vec<_>>()
+        };
+        assert_eq!(kept(4, None), [5, 6, 7, 8], "nobody accounts for anything: the window is the window");
+        assert_eq!(kept(4, Some(0)), [1, 2, 3, 4, 5, 6, 7, 8], "nothing is accounted for yet");
+        assert_eq!(kept(4, Some(2)), [3, 4, 5, 6, 7, 8]);
+        assert_eq!(kept(4, Some(7)), [5, 6, 7, 8], "an account that goes further shortens nothing");
+    }
+
     #[test]
     fn the_oldest_exchanges_go_when_there_is_no_room() {
-        let verbatim =
-            |price| Verbatim { exchange: ExchangeId(uuid::Uuid::nil()), messages: Vec::new(), price: Tokens(price) };
-        let mut window = Window { exchanges: vec![verbatim(1), verbatim(10), verbatim(5)], ..Window::default() };
+        let mut window =
+            Window { exchanges: vec![verbatim(1, 1), verbatim(2, 10), verbatim(3, 5)], ..Window::default() };
 
         window.cut(Tokens(9));
 

@@ -3,8 +3,8 @@
 use actix_web::post;
 use actix_web::web::{Data, Json as Answer};
 use serde::{Deserialize, Serialize};
-use skymem_core::{SessionId, Spent, Tokens, Unit};
-use skymem_engine::{ContextReply, ContextRequest, LeftOut, Memory, MemoryMode, Message, RecallRequest};
+use skymem_core::{Message, SessionId, Spent, Tokens, Unit};
+use skymem_engine::{ContextReply, ContextRequest, History, LeftOut, Memory, MemoryMode, RecallRequest};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -51,6 +51,9 @@ pub(crate) struct ContextBody {
     /// How many exchanges of the session stand word for word; absent for the server's setting, 4 unless changed.
     #[schema(value_type = Option<u32>, minimum = 0, maximum = 8)]
     window: Option<Whole<0, 8>>,
+    /// The model that will read it, as its provider calls it: decides what fits where its window is known.
+    #[schema(value_type = Option<String>, max_length = 200)]
+    model: Option<Words<200>>,
     /// Keep the always-loaded files as they were when this session first asked for it, so that a provider's prompt
     /// cache keeps its prefix.
     #[serde(default)]
@@ -107,7 +110,8 @@ impl ContextBody {
             ask,
             system: self.system.map(|system| system.0).filter(|system| !system.trim().is_empty()),
             budget: self.budget_tokens.map(|tokens| Tokens(tokens.size())),
-            window: self.window.map(Whole::size),
+            history: History::Journal { exchanges: self.window.map(Whole::size) },
+            model: self.model.map(|model| model.0),
             freeze: self.freeze,
             explain: self.explain,
         })

@@ -10,7 +10,7 @@ use chrono::{DateTime, Utc};
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use serde_json::Value;
 use skymem_core::files::{Edit, FileError, FileHead, FileName, FileText, MemoryFiles, Revision, RevisionHead};
-use skymem_core::{Exchange, Layer, LayerError, LayerName, LayerStats, Query, Recall, Tokens, UserId};
+use skymem_core::{ChatModels, Exchange, Layer, LayerError, LayerName, LayerStats, Query, Recall, Tokens, UserId};
 use skymem_engine::{EngineSettings, ManualClock, Memory, Parts, Scope};
 use skymem_models::Offline;
 use skymem_server::{Running, ServerSettings, serve};
@@ -76,6 +76,7 @@ impl House {
         let memory = Memory::new(Parts {
             db: db.clone(),
             embedder: Arc::new(Offline::new()),
+            chat: ChatModels::default(),
             layers: vec![Arc::new(Shelf::default())],
             clock: Arc::new(ManualClock::at("2026-02-06T12:00:00Z".parse().unwrap())),
             settings: EngineSettings::default(),

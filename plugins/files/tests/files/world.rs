@@ -141,6 +141,7 @@ pub(crate) async fn open(db: &PgPool, home: &Path, config: &toml::Table) -> Resu
     let host = Host {
         db: db.clone(),
         embedder: Arc::new(Nothing(EmbedderId("nothing/0".into()))),
+        chat: None,
         config: config.clone(),
         memory_files: home.join("memory-files"),
     };
@@ -152,6 +153,7 @@ fn query(user: UserId) -> Query {
         user,
         text: "what now".into(),
         embedding: None,
+        rewrite: None,
         time_hint: None,
         session: None,
         filter: Filter::default(),
