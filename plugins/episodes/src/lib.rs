@@ -2,7 +2,7 @@
 //!
 //! What is searched are *passages* (turns, or parts of long ones), what is recalled are exchanges, turns or segments.
 //! Reading order: [`EpisodesLayer::observe`] and `learn.rs` (how passages come to be), `search.rs` (how they are found
-//! and weighed), `bm25.rs`, `fuse.rs`, `decay.rs`, `choose.rs` (the thinking), `sql.rs` (every statement).
+//! and weighed), `bm25.rs`, `fuse.rs`, `decay.rs`, `choose.rs` (the thinking), `sql/` (every statement).
 //!
 //! ```toml
 //! [layers.episodes]
