@@ -20,6 +20,7 @@ fn allowed(name: &str, plugin: bool) -> BTreeSet<&'static str> {
             "skymem-server",
             "skymem-files",
             "skymem-episodes",
+            "skymem-summaries",
         ],
         other => panic!("the crate {other} has no place in the picture: see crates/README.md"),
     };

@@ -1,0 +1,1 @@
+//! The rolling summary of each session: what left the window, in short.
