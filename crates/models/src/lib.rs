@@ -1,8 +1,11 @@
-//! Embedders: in this process, behind OpenAI's interface, behind Ollama's, and one without any model.
+//! Embedders: in this process, behind OpenAI's interface, behind Ollama's, and one without any model; and chat models,
+//! which there may be.
 //!
-//! Start at [`open`].
+//! Start at [`open`] for the first, at [`open_chat`] for the second.
 
 mod cache;
+mod chat;
+mod http;
 mod length;
 mod local;
 mod missing;
@@ -24,6 +27,7 @@ use ollama::Ollama;
 use openai::OpenAi;
 use remote::Remote;
 
+pub use chat::{ChatKind, ChatSettings, RewriterSettings, ScriptedAnswer, ScriptedChat, open_chat};
 pub use offline::Offline;
 pub use settings::{EmbedderKind, EmbedderSettings, Secret};
 

@@ -1,7 +1,7 @@
 //! Which embedder to open, as it stands under `[embedder]` in the configuration.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize, Serializer};
 use skymem_core::ModelError;
@@ -78,19 +78,27 @@ impl EmbedderSettings {
     ///
     /// When both are given, or the file cannot be read or is empty.
     pub(crate) fn read_key(&self) -> Result<Option<Secret>, ModelError> {
-        match (&self.key, &self.key_file) {
-            (Some(_), Some(_)) => Err(ModelError::Refused("give the embedder `key` or `key_file`, not both".into())),
-            (Some(key), None) => Ok(Some(key.clone()).filter(|key| !key.0.is_empty())),
-            (None, None) => Ok(None),
-            (None, Some(file)) => {
-                let shown = file.display();
-                let text = std::fs::read_to_string(file).map_err(|error| {
-                    ModelError::Refused(format!("cannot read the embedder's key_file {shown}: {error}"))
-                })?;
-                match text.trim() {
-                    "" => Err(ModelError::Refused(format!("the embedder's key_file {shown} is empty"))),
-                    key => Ok(Some(Secret(key.to_owned()))),
-                }
+        read_key("the embedder", self.key.as_ref(), self.key_file.as_deref())
+    }
+}
+
+/// The key that the settings of `of` give, in themselves or in a file; none when neither is given.
+///
+/// # Errors
+///
+/// When both are given, or the file cannot be read or is empty.
+pub(crate) fn read_key(of: &str, key: Option<&Secret>, file: Option<&Path>) -> Result<Option<Secret>, ModelError> {
+    match (key, file) {
+        (Some(_), Some(_)) => Err(ModelError::Refused(format!("give {of} `key` or `key_file`, not both"))),
+        (Some(key), None) => Ok(Some(key.clone()).filter(|key| !key.0.is_empty())),
+        (None, None) => Ok(None),
+        (None, Some(file)) => {
+            let shown = file.display();
+            let text = std::fs::read_to_string(file)
+                .map_err(|error| ModelError::Refused(format!("cannot read {of}'s key_file {shown}: {error}")))?;
+            match text.trim() {
+                "" => Err(ModelError::Refused(format!("{of}'s key_file {shown} is empty"))),
+                key => Ok(Some(Secret(key.to_owned()))),
             }
         }
     }

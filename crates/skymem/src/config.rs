@@ -11,7 +11,7 @@ use figment::{Figment, Metadata, Profile, Provider};
 use garde::Validate;
 use serde::{Deserialize, Serialize};
 use skymem_engine::EngineSettings;
-use skymem_models::{EmbedderSettings, Secret};
+use skymem_models::{ChatSettings, EmbedderSettings, Secret};
 use skymem_server::ServerSettings;
 
 use crate::plugins;
@@ -31,6 +31,8 @@ pub struct Config {
     pub server: ServerSettings,
     /// `[embedder]`: where vectors come from.
     pub embedder: EmbedderSettings,
+    /// `[chat]`: which language models there are, if any.
+    pub chat: ChatSettings,
     /// `[engine]`: context, background work, upkeep.
     pub engine: EngineSettings,
     /// `[layers.<name>]` of every layer that is switched on.
@@ -81,6 +83,7 @@ impl Config {
         if !self.database.url.0.is_empty() && !self.database.url_file.as_os_str().is_empty() {
             bail!("database.url and database.url_file are both set: keep one");
         }
+        self.chat.check().map_err(anyhow::Error::msg)?;
         self.engine.check().map_err(anyhow::Error::msg)
     }
 }
@@ -250,7 +253,10 @@ impl Loaded {
         list(&values, &mut Vec::new(), &mut |key, value| {
             let value = match (key, value.as_str()) {
                 ("database.url", Some(url)) => format!("{:?}", without_password(url)),
-                ("embedder.key", Some(secret)) if !secret.is_empty() => "\"***\"".into(),
+                (key, Some(url)) if key.ends_with(".url") && url.contains("://") => {
+                    format!("{:?}", without_password(url))
+                }
+                (key, Some(secret)) if key.ends_with(".key") && !secret.is_empty() => "\"***\"".into(),
                 _ => toml_text(value),
             };
             let source = self.figment.find_metadata(key).map_or_else(String::new, |about| about.name.to_string());
@@ -414,14 +420,25 @@ fn list<'a>(dict: &'a Dict, path: &mut Vec<&'a str>, each: &mut dyn FnMut(&str, 
     }
 }
 
-/// An embedder's options are absent when they are not set; TOML has no word for that, so the file says "" or 0.
+/// Options of models are absent when they are not set; TOML has no word for that, so the file says "" or 0.
 fn drop_unset(values: &mut Dict) {
     if let Some(Value::Dict(_, embedder)) = values.get_mut("embedder") {
-        embedder.retain(|key, value| {
-            let unset = value.as_str() == Some("") || (key == "dimensions" && value.to_i128() == Some(0));
-            !unset
-        });
+        embedder.retain(|key, value| !is_empty(value) && (key != "dimensions" || !is_zero(value)));
     }
+    if let Some(Value::Dict(_, chat)) = values.get_mut("chat") {
+        chat.retain(|_, value| !is_empty(value));
+        if let Some(Value::Dict(_, rewriter)) = chat.get_mut("rewriter") {
+            rewriter.retain(|_, value| !is_empty(value) && !is_zero(value));
+        }
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    value.as_str() == Some("")
+}
+
+fn is_zero(value: &Value) -> bool {
+    value.to_i128() == Some(0)
 }
 
 /// The tables of the layers that are on, without the word that says so.
@@ -508,6 +525,8 @@ pub fn local_url(listen: SocketAddr) -> String {
 
 #[cfg(test)]
 mod tests {
+    use skymem_models::{ChatKind, RewriterSettings};
+
     use super::*;
 
     fn load(file: Option<&str>, variables: &[(&str, &str)]) -> Result<Loaded> {
@@ -534,6 +553,7 @@ mod tests {
 
         assert_eq!(config.server, ServerSettings::default());
         assert_eq!(config.embedder, EmbedderSettings::default());
+        assert_eq!(config.chat, ChatSettings::default());
         assert_eq!(config.engine, EngineSettings::default());
         assert_eq!(config.layers.keys().map(String::as_str).collect::<Vec<_>>(), ["episodes", "files"]);
     }
@@ -555,6 +575,7 @@ mod tests {
             ("server", toml::Table::try_from(ServerSettings::default()).unwrap()),
             ("engine", toml::Table::try_from(EngineSettings::default()).unwrap()),
             ("embedder", toml::Table::try_from(EmbedderSettings::default()).unwrap()),
+            ("chat", toml::Table::try_from(ChatSettings::default()).unwrap()),
         ] {
             fn compare(path: &str, keys: &toml::Table, known: &toml::Table) {
                 for (key, value) in keys {
@@ -625,6 +646,12 @@ mod tests {
     fn a_value_that_cannot_be_says_where_it_was_set_and_what_it_may_be() {
         check_refused("[server]\nworkers = \"x\"\n", &[], &["server.workers", "my.toml", "invalid type"]);
         check_refused("[embedder]\nkind = \"magic\"\n", &[], &["embedder.kind", "`local`"]);
+        check_refused("[chat]\nkind = \"magic\"\n", &[], &["chat.kind", "my.toml", "`ollama`"]);
+        check_refused("[chat]\nkind = \"ollama\"\n", &[], &["chat.model is not set"]);
+        check_refused("[chat]\ntimeout_ms = -1\n", &[], &["chat.timeout_ms", "my.toml"]);
+        check_refused("[chat]\nconcurrency = 0\n", &[], &["chat.concurrency is from 1"]);
+        check_refused("[chat.rewriter]\nmodel = 5\n", &[], &["chat.rewriter.model", "my.toml"]);
+        check_refused("[chat]\nkey = \"a\"\nkey_file = \"b\"\n", &[], &["both set"]);
         check_refused(
             "[engine.context]\nwindow_exchanges = 9\n",
             &[],
@@ -636,10 +663,29 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_set_for_the_rewriter_is_as_for_the_main_model() {
+        let unset = load(Some("[chat]\nkind = \"ollama\"\nmodel = \"llama3.2:3b\"\n"), &[]).unwrap().config.chat;
+        assert_eq!((unset.kind, unset.model.as_deref()), (ChatKind::Ollama, Some("llama3.2:3b")));
+        assert_eq!((unset.url, unset.rewriter), (None, RewriterSettings::default()));
+
+        let variables = [
+            ("SKYMEM_CHAT__KIND", "openai"),
+            ("SKYMEM_CHAT__MODEL", "large"),
+            ("SKYMEM_CHAT__REWRITER__MODEL", "small"),
+            ("SKYMEM_CHAT__REWRITER__TIMEOUT_MS", "900"),
+        ];
+        let own = load(None, &variables).unwrap().config.chat.rewriter;
+        let expected =
+            RewriterSettings { model: Some("small".into()), timeout_ms: Some(900), ..RewriterSettings::default() };
+        assert_eq!(own, expected);
+    }
+
+    #[test]
     fn secrets_are_never_shown() {
-        let loaded =
-            load(Some("[database]\nurl = \"postgres://anna:hunter2@db/x\"\n[embedder]\nkey = \"sk-hunter2\"\n"), &[])
-                .unwrap();
+        let file = "[database]\nurl = \"postgres://anna:hunter2@db/x\"\n[embedder]\nkey = \"sk-hunter2\"\n\
+                    [chat]\nkey = \"sk-hunter2\"\nurl = \"http://me:hunter2@gpu/v1\"\n\
+                    [chat.rewriter]\nkey = \"sk-hunter2\"\n";
+        let loaded = load(Some(file), &[]).unwrap();
 
         let all = format!("{:?} {:?}", loaded.config, loaded.shown().unwrap());
         assert!(!all.contains("hunter2"), "{all}");

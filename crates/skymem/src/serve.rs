@@ -169,7 +169,7 @@ impl Server {
 /// A memory over an open database: tables brought up to date, embedder and layers opened.
 pub(crate) async fn open_memory(config: &Config, clock: Arc<dyn Clock>, pool: &PgPool) -> Result<Memory> {
     let embedder = open_embedder(config).await?;
-    let chat = ChatModels::default();
+    let chat = open_chat(config, &clock)?;
     private_folder(&config.memory_files()?)?;
     let lock = MigrationLock::take(pool).await.context("cannot bring the database's tables up to date")?;
     let opened = open_layers(config, pool, &embedder, &chat, clock.now()).await;
@@ -218,6 +218,12 @@ fn private_folder(folder: &Path) -> Result<()> {
 /// Opens the configured embedder.
 pub(crate) async fn open_embedder(config: &Config) -> Result<Arc<dyn Embedder>> {
     skymem_models::open(&embedder_settings(config)).await.context("the embedder cannot be opened")
+}
+
+/// Opens the configured chat models, if any; asks them nothing.
+pub(crate) fn open_chat(config: &Config, clock: &Arc<dyn Clock>) -> Result<ChatModels> {
+    let clock = Arc::clone(clock);
+    skymem_models::open_chat(&config.chat, move || clock.now()).context("the chat model cannot be opened")
 }
 
 /// The embedder's settings with the folder of models found.

@@ -1,0 +1,266 @@
+//! What stands before every chat model: turns, the day's tokens, and counting.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use async_trait::async_trait;
+use chrono::{DateTime, NaiveDate, Utc};
+use skymem_core::{ChatAnswer, ChatModel, ChatRequest, ModelError};
+use tokio::sync::Semaphore;
+
+use super::answer::estimate_question;
+use crate::http::refused;
+
+/// A chat model that is asked no more at a time, and no more a day, than it may be. Whoever came first is answered first.
+pub(super) struct Guarded<M> {
+    model: M,
+    turns: Arc<Semaphore>,
+    purse: Arc<Purse>,
+}
+
+impl<M: ChatModel> Guarded<M> {
+    /// `model` behind `turns` and `purse`, which it may share with others.
+    pub(super) fn new(model: M, turns: Arc<Semaphore>, purse: Arc<Purse>) -> Self {
+        Self { model, turns, purse }
+    }
+}
+
+#[async_trait]
+impl<M: ChatModel> ChatModel for Guarded<M> {
+    fn name(&self) -> &str {
+        self.model.name()
+    }
+
+    async fn answer(&self, question: &ChatRequest) -> Result<ChatAnswer, ModelError> {
+        let mut bill = Bill { question, purse: &self.purse, asked_at: None, paid: false };
+        // Never closed; an error would only mean that nobody is counting.
+        let _turn = self.turns.acquire().await.ok();
+        if let Err(spent) = self.purse.check() {
+            bill.pay("capped", 0);
+            return Err(spent);
+        }
+        bill.asked_at = Some(Instant::now());
+        let answer = self.model.answer(question).await;
+        match &answer {
+            Ok(answer) => bill.pay(if answer.whole { "ok" } else { "cut" }, answer.tokens),
+            Err(ModelError::Unreachable { .. }) => bill.pay("unreachable", 0),
+            Err(ModelError::Refused(_)) => bill.pay("refused", 0),
+            // It was answered, and has cost at least the question.
+            Err(ModelError::Unusable(_)) => bill.pay("unusable", estimate_question(question)),
+        }
+        answer
+    }
+
+    async fn check(&self) -> Result<(), ModelError> {
+        self.purse.check()?;
+        self.model.check().await
+    }
+}
+
+/// One question, until it is known what became of it. One that nobody waits for any more is counted too.
+struct Bill<'a> {
+    question: &'a ChatRequest,
+    purse: &'a Purse,
+    /// When its turn came and it was sent.
+    asked_at: Option<Instant>,
+    paid: bool,
+}
+
+impl Bill<'_> {
+    fn pay(&mut self, status: &'static str, tokens: u64) {
+        self.paid = true;
+        let purpose = self.question.purpose;
+        metrics::counter!("skymem_chat_requests_total", "purpose" => purpose, "status" => status).increment(1);
+        if let Some(asked_at) = self.asked_at {
+            metrics::histogram!("skymem_chat_seconds", "purpose" => purpose).record(asked_at.elapsed().as_secs_f64());
+        }
+        if tokens > 0 {
+            metrics::counter!("skymem_chat_tokens_total", "purpose" => purpose).increment(tokens);
+            self.purse.spend(tokens);
+        }
+    }
+}
+
+impl Drop for Bill<'_> {
+    fn drop(&mut self) {
+        if !self.paid {
+            // The model has read the question at least, if it got that far.
+            let tokens = self.asked_at.map_or(0, |_| estimate_question(self.question));
+            self.pay("abandoned", tokens);
+        }
+    }
+}
+
+/// The tokens of a day, counted from midnight to midnight, UTC. An answer that was begun is finished: the last ones of a
+/// day may go over.
+pub(super) struct Purse {
+    section: &'static str,
+    /// 0 for no limit.
+    daily_tokens: u64,
+    now: Arc<dyn Fn() -> DateTime<Utc> + Send + Sync>,
+    spent: Mutex<(NaiveDate, u64)>,
+}
+
+impl Purse {
+    /// A purse of `daily_tokens`, 0 for no limit, as `section` of the configuration says.
+    pub(super) fn new(
+        section: &'static str,
+        daily_tokens: u64,
+        now: Arc<dyn Fn() -> DateTime<Utc> + Send + Sync>,
+    ) -> Self {
+        let today = now().date_naive();
+        Self { section, daily_tokens, now, spent: Mutex::new((today, 0)) }
+    }
+
+    fn check(&self) -> Result<(), ModelError> {
+        if self.daily_tokens == 0 || self.today().1 < self.daily_tokens {
+            return Ok(());
+        }
+        let (section, most) = (self.section, self.daily_tokens);
+        Err(refused(format!(
+            "the day's {most} tokens are spent; it answers again after midnight UTC, or with a higher {section}.daily_tokens"
+        )))
+    }
+
+    fn spend(&self, tokens: u64) {
+        let mut spent = self.today();
+        spent.1 = spent.1.saturating_add(tokens);
+    }
+
+    /// What is spent of the present day. A clock that is set back gives nothing back.
+    fn today(&self) -> std::sync::MutexGuard<'_, (NaiveDate, u64)> {
+        let today = (self.now)().date_naive();
+        let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
+        if today > spent.0 {
+            *spent = (today, 0);
+        }
+        spent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    use futures_util::future::{join_all, poll_immediate};
+    use skymem_core::{Message, Role};
+
+    use super::*;
+    use crate::chat::{ScriptedAnswer, ScriptedChat};
+
+    struct World {
+        seconds: Arc<AtomicI64>,
+        scripted: ScriptedChat,
+        model: Guarded<ScriptedChat>,
+        purse: Arc<Purse>,
+    }
+
+    fn world(turns: usize, daily_tokens: u64, scripted: ScriptedChat) -> World {
+        let seconds = Arc::new(AtomicI64::new(0));
+        let clock = Arc::clone(&seconds);
+        let now = Arc::new(move || DateTime::from_timestamp(clock.load(Ordering::SeqCst), 0).unwrap());
+        let purse = Arc::new(Purse::new("chat", daily_tokens, now));
+        let model = Guarded::new(scripted.clone(), Arc::new(Semaphore::new(turns)), Arc::clone(&purse));
+        World { seconds, scripted, model, purse }
+    }
+
+    fn question() -> ChatRequest {
+        ChatRequest {
+            purpose: "test",
+            messages: vec![Message::new(Role::User, "how are you today?")],
+            temperature: 0.0,
+            most_tokens: 10,
+            schema: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn no_more_are_asked_at_a_time_than_there_are_turns_and_the_first_come_is_the_first_served() {
+        let World { scripted, model, .. } = world(2, 0, ScriptedChat::saying([ScriptedAnswer::Hangs]));
+        let question = question();
+        let mut first = Box::pin(model.answer(&question));
+        let mut second = Box::pin(model.answer(&question));
+        let mut third = Box::pin(model.answer(&question));
+        let mut fourth = Box::pin(model.answer(&question));
+
+        for waiting in [&mut first, &mut second, &mut third, &mut fourth] {
+            assert!(poll_immediate(waiting.as_mut()).await.is_none());
+        }
+        assert_eq!(scripted.calls(), 2);
+
+        drop(first);
+        assert!(poll_immediate(fourth.as_mut()).await.is_none());
+        assert_eq!(scripted.calls(), 2, "the fourth does not overtake the third");
+        assert!(poll_immediate(third.as_mut()).await.is_none());
+        assert_eq!(scripted.calls(), 3);
+    }
+
+    #[tokio::test]
+    async fn when_the_days_tokens_are_spent_nothing_is_asked_until_the_day_is_over() {
+        let World { seconds, scripted, model, .. } = world(1, 1, ScriptedChat::saying(["fine"]));
+        model.answer(&question()).await.unwrap();
+        assert_eq!(scripted.calls(), 1);
+
+        seconds.store(86_399, Ordering::SeqCst);
+        let error = model.answer(&question()).await.unwrap_err();
+        assert!(matches!(error, ModelError::Refused(_)), "{error:?}");
+        assert!(error.to_string().contains("chat.daily_tokens"), "{error}");
+        assert!(model.check().await.unwrap_err().to_string().contains("midnight"));
+        assert_eq!(scripted.calls(), 1);
+
+        seconds.store(86_400, Ordering::SeqCst);
+        model.check().await.unwrap();
+        model.answer(&question()).await.unwrap();
+
+        seconds.store(0, Ordering::SeqCst);
+        assert!(model.check().await.is_err(), "a clock that is set back gives nothing back");
+    }
+
+    #[tokio::test]
+    async fn without_a_cap_there_is_no_end() {
+        let World { scripted, model, .. } = world(1, 0, ScriptedChat::saying(["fine"]));
+        let question = question();
+
+        let answers = join_all((0..100).map(|_| model.answer(&question))).await;
+
+        assert!(answers.iter().all(Result::is_ok));
+        assert_eq!(scripted.calls(), 100);
+    }
+
+    #[tokio::test]
+    async fn a_question_that_nobody_waits_for_any_more_is_paid_once_it_was_sent() {
+        let World { model, purse, .. } = world(1, 1_000, ScriptedChat::saying([ScriptedAnswer::Hangs]));
+        let question = question();
+        let mut sent = Box::pin(model.answer(&question));
+        let mut waiting = Box::pin(model.answer(&question));
+        assert!(poll_immediate(sent.as_mut()).await.is_none());
+        assert!(poll_immediate(waiting.as_mut()).await.is_none());
+
+        drop(waiting);
+        assert_eq!(purse.today().1, 0);
+        drop(sent);
+        assert_eq!(purse.today().1, estimate_question(&question));
+    }
+
+    #[tokio::test]
+    async fn what_cannot_have_cost_anything_is_not_paid() {
+        let script = [ScriptedAnswer::Unreachable, ScriptedAnswer::Refuses("no".into())];
+        let World { model, purse, .. } = world(1, 1_000, ScriptedChat::saying(script));
+
+        for _ in 0..2 {
+            model.answer(&question()).await.unwrap_err();
+        }
+
+        assert_eq!(purse.today().1, 0);
+    }
+
+    #[test]
+    fn counts_do_not_run_over() {
+        let World { purse, .. } = world(1, u64::MAX, ScriptedChat::saying(["fine"]));
+
+        purse.spend(u64::MAX);
+        purse.spend(u64::MAX);
+
+        assert!(purse.check().is_err());
+    }
+}
