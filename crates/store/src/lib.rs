@@ -11,7 +11,7 @@ pub mod postgres;
 
 pub use error::StoreError;
 pub use journal::{
-    Append, Appended, AppendedTurn, CollectionSettings, Forgotten, Journal, JournalTurn, LayerLag, Lease,
+    Append, Appended, AppendedTurn, CollectionSettings, Forgotten, Heard, Journal, JournalTurn, LayerLag, Lease,
     MOST_TURNS_AT_ONCE, MemoryMode, NewTurn, Page, Parked, Recorded, Session, SessionChange, SessionMark, Shelf, Stats,
     Target, Wakeups,
 };

@@ -5,14 +5,14 @@ use std::collections::{HashMap, HashSet};
 use chrono::{DateTime, Datelike, Utc};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use sqlx::PgTransaction;
-use uuid::Uuid;
 
 use skymem_core::{Collection, ExchangeId, ExchangeKind, Role, Seq, SessionId, Source, UserId};
 
+use super::found::{Found, Opens, Stored, StoredTurns};
 use super::pairing::Open;
-use super::sessions::{self, MemoryMode, Said, SessionChange};
-use super::{Journal, id_made, lock, wake};
+use super::sessions::{self, MemoryMode, SessionChange};
+use super::written::{Written, WrittenTurn};
+use super::{Journal, id_made, lock};
 use crate::error::StoreError;
 
 /// So many turns may come in one append. The journal of the user is locked while they are written: an import that sends
@@ -140,17 +140,18 @@ impl Journal {
 
         let mut tx = self.db.begin().await?;
         let base = lock(&mut tx, user, turns.len()).await?;
-        let session = sessions::stored(&mut tx, user, &append.session).await?;
+        let Found { session, stored, purged, mut opens } = Found::look(&mut tx, user, &append, &turns).await?;
         let memory = append.settings.memory.or(session.as_ref().map(|session| session.memory));
         let fates = if memory.unwrap_or(MemoryMode::ReadWrite).writes() {
-            fates(&mut tx, user, &append, &turns).await?
+            fates(&stored, &purged, &turns)
         } else {
             vec![Fate::Off; turns.len()]
         };
+        let changes = append.settings != SessionChange::default();
         if !fates.contains(&Fate::New) {
             // Nothing is left behind by a session that is off or was purged: not even that there was one.
             match session {
-                Some(session) if append.settings != SessionChange::default() => {
+                Some(session) if changes => {
                     let own = &session.collection;
                     sessions::put(&mut tx, user, &append.session, &append.settings, own, None, append.recorded_at)
                         .await?;
@@ -161,21 +162,23 @@ impl Journal {
             return Ok(Appended { turns: answers(&turns, &fates, &HashMap::new()), exchanges: Vec::new() });
         }
 
-        let own = append.settings.collection.clone().or(session.map(|session| session.collection));
+        let own = append.settings.collection.clone().or(session.as_ref().map(|session| session.collection.clone()));
         let shelf = append.collection.clone().or(own).unwrap_or_default();
-        let opens = opens(&mut tx, user, &append, &fates).await?;
+        opens.add(&mut tx, user, &append, &fates).await?;
         let written = pair(&append, &turns, &fates, opens, &shelf, base);
 
-        let (said, at) = (written.said(), append.recorded_at);
-        let max_turns =
-            sessions::put(&mut tx, user, &append.session, &append.settings, &shelf, said, at).await?.max_turns;
-        insert_exchanges(&mut tx, user, &append, &shelf, &written).await?;
-        grow_exchanges(&mut tx, user, &written).await?;
-        insert_turns(&mut tx, user, &append, &written).await?;
+        // Most turns are the next ones of a session that is there, on a shelf that is there.
+        let max_turns = match session {
+            Some(session) if !changes && session.collection == shelf => session.max_turns,
+            _ => {
+                let (said, at) = (written.said(), append.recorded_at);
+                sessions::put(&mut tx, user, &append.session, &append.settings, &shelf, said, at).await?.max_turns
+            }
+        };
+        written.write(&mut tx, user, &append, &shelf).await?;
         if let Some(max_turns) = max_turns {
             sessions::drop_oldest(&mut tx, user, &append.session, max_turns).await?;
         }
-        wake(&mut tx, user).await?;
         tx.commit().await?;
 
         let places = written.turns.iter().map(|turn| (turn.index, (turn.seq, turn.exchange))).collect();
@@ -184,11 +187,11 @@ impl Journal {
 }
 
 /// A turn as it is compared and kept.
-struct Prepared<'a> {
-    turn: &'a NewTurn,
-    occurred_at: DateTime<Utc>,
-    content_hash: Vec<u8>,
-    said_hash: Vec<u8>,
+pub(super) struct Prepared<'a> {
+    pub(super) turn: &'a NewTurn,
+    pub(super) occurred_at: DateTime<Utc>,
+    pub(super) content_hash: Vec<u8>,
+    pub(super) said_hash: Vec<u8>,
 }
 
 impl<'a> Prepared<'a> {
@@ -199,11 +202,17 @@ impl<'a> Prepared<'a> {
         // Postgres keeps microseconds; a time that went through it must still be the same.
         let told_at = turn.occurred_at.map(|at| at.timestamp_micros().to_string());
         let content_hash = digest(&[Some(role), speaker, Some(&turn.text), parts.as_deref(), told_at.as_deref()]);
-        // What was said counts, not how it was wrapped: parts only when there is nothing else.
-        let said = if turn.text.is_empty() { parts.as_deref() } else { Some(turn.text.as_str()) };
-        let said_hash = digest(&[Some(append.session.as_str()), Some(role), speaker, said]);
+        let said_hash = said_hash(&append.session, turn);
         Self { turn, occurred_at: turn.occurred_at.unwrap_or(append.recorded_at), content_hash, said_hash }
     }
+}
+
+/// What a tombstone keeps of a turn that was purged from a session.
+pub(super) fn said_hash(session: &SessionId, turn: &NewTurn) -> Vec<u8> {
+    // What was said counts, not how it was wrapped: parts only when there is nothing else.
+    let parts = turn.parts.as_ref().filter(|_| turn.text.is_empty()).map(Value::to_string);
+    let said = if turn.text.is_empty() { parts.as_deref() } else { Some(turn.text.as_str()) };
+    digest(&[Some(session.as_str()), Some(turn.role.as_str()), turn.speaker.as_deref(), said])
 }
 
 /// SHA-256 over fields that cannot run into each other.
@@ -268,7 +277,7 @@ fn holds_nul(value: &Value) -> bool {
 
 /// What is to become of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Fate {
+pub(super) enum Fate {
     New,
     Stored(Stored),
     /// The same client id as an earlier turn of the batch.
@@ -277,25 +286,9 @@ enum Fate {
     Off,
 }
 
-/// A turn that is in the journal.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Stored {
-    seq: Seq,
-    exchange: ExchangeId,
-    client_id: Option<String>,
-    content_hash: Vec<u8>,
-}
-
-async fn fates(
-    tx: &mut PgTransaction<'_>,
-    user: UserId,
-    append: &Append,
-    turns: &[Prepared<'_>],
-) -> Result<Vec<Fate>, StoreError> {
-    let end = end_of_session(tx, user, append).await?;
-    let repeated = repeated(&end, turns);
-    let known = known_by_client_id(tx, user, append).await?;
-
+/// What is to become of each turn of the batch.
+fn fates(stored: &StoredTurns, purged: &HashSet<Vec<u8>>, turns: &[Prepared<'_>]) -> Vec<Fate> {
+    let repeated = repeated(&stored.end, turns);
     let mut fates = Vec::with_capacity(turns.len());
     let mut first_with: HashMap<&str, usize> = HashMap::new();
     for (index, turn) in turns.iter().enumerate() {
@@ -303,10 +296,12 @@ async fn fates(
         let earlier = client_id.and_then(|id| first_with.get(id).copied());
         let fate = if let Some(stored) = repeated.get(index) {
             Fate::Stored(stored.clone())
-        } else if let Some(stored) = client_id.and_then(|id| known.get(id)) {
+        } else if let Some(stored) = client_id.and_then(|id| stored.by_client_id.get(id)) {
             Fate::Stored(stored.clone())
         } else if let Some(earlier) = earlier {
             Fate::SameAs(earlier)
+        } else if purged.contains(&turn.said_hash) {
+            Fate::Tombstoned
         } else {
             Fate::New
         };
@@ -315,14 +310,7 @@ async fn fates(
         }
         fates.push(fate);
     }
-
-    let buried = tombstones(tx, user, turns, &fates).await?;
-    for (fate, turn) in fates.iter_mut().zip(turns) {
-        if *fate == Fate::New && buried.contains(&turn.said_hash) {
-            *fate = Fate::Tombstoned;
-        }
-    }
-    Ok(fates)
+    fates
 }
 
 /// The stored turns at the end of the session that the beginning of the batch repeats: as many as possible.
@@ -332,189 +320,6 @@ fn repeated<'a>(end: &'a [Stored], turns: &[Prepared<'_>]) -> &'a [Stored] {
         None => stored.content_hash == turn.content_hash,
     };
     (0..end.len()).filter_map(|start| end.get(start..)).find(|tail| tail.iter().zip(turns).all(same)).unwrap_or(&[])
-}
-
-/// The last turns of the session, oldest first, as many as the batch has: what told to memory directly and what said
-/// are two strands.
-async fn end_of_session(tx: &mut PgTransaction<'_>, user: UserId, append: &Append) -> Result<Vec<Stored>, StoreError> {
-    let mut end: Vec<Stored> = sqlx::query!(
-        r#"
-        select seq, exchange_id, client_id, content_hash
-        from journal.turn
-        join journal.exchange on exchange.user_id = turn.user_id and exchange.id = turn.exchange_id
-        where turn.user_id = $1
-          and turn.session_id = $2
-          and kind = $3
-        order by seq desc
-        limit $4
-        "#,
-        user.0,
-        append.session.as_str(),
-        append.kind.as_str(),
-        i64::try_from(append.turns.len()).unwrap_or(i64::MAX)
-    )
-    .map(|row| Stored {
-        seq: Seq(row.seq),
-        exchange: ExchangeId(row.exchange_id),
-        client_id: row.client_id,
-        content_hash: row.content_hash,
-    })
-    .fetch_all(&mut **tx)
-    .await?;
-    end.reverse();
-    Ok(end)
-}
-
-/// The turns of the session that bear client ids of the batch, by those.
-async fn known_by_client_id(
-    tx: &mut PgTransaction<'_>,
-    user: UserId,
-    append: &Append,
-) -> Result<HashMap<String, Stored>, StoreError> {
-    let ids: Vec<String> = append.turns.iter().filter_map(|turn| turn.client_id.clone()).collect();
-    if ids.is_empty() {
-        return Ok(HashMap::new());
-    }
-    let known = sqlx::query!(
-        r#"
-        select seq, exchange_id, client_id as "client_id!", content_hash
-        from journal.turn
-        where user_id = $1
-          and session_id = $2
-          and client_id = any($3)
-        "#,
-        user.0,
-        append.session.as_str(),
-        &ids
-    )
-    .map(|row| {
-        let stored = Stored {
-            seq: Seq(row.seq),
-            exchange: ExchangeId(row.exchange_id),
-            client_id: Some(row.client_id.clone()),
-            content_hash: row.content_hash,
-        };
-        (row.client_id, stored)
-    })
-    .fetch_all(&mut **tx)
-    .await?;
-    Ok(known.into_iter().collect())
-}
-
-/// The hashes among those of the new turns that were purged.
-async fn tombstones(
-    tx: &mut PgTransaction<'_>,
-    user: UserId,
-    turns: &[Prepared<'_>],
-    fates: &[Fate],
-) -> Result<HashSet<Vec<u8>>, StoreError> {
-    let new = turns.iter().zip(fates).filter(|(_, fate)| **fate == Fate::New);
-    let hashes: Vec<Vec<u8>> = new.map(|(turn, _)| turn.said_hash.clone()).collect();
-    let buried = sqlx::query_scalar!(
-        "select content_hash from journal.tombstone where user_id = $1 and content_hash = any($2)",
-        user.0,
-        &hashes
-    )
-    .fetch_all(&mut **tx)
-    .await?;
-    Ok(buried.into_iter().collect())
-}
-
-/// The exchanges that new turns may join.
-#[derive(Default)]
-struct Opens {
-    by_id: HashMap<ExchangeId, Open>,
-    latest: Option<ExchangeId>,
-}
-
-/// The last exchange of the session, and those whose stored turns are followed by new ones in the batch.
-async fn opens(tx: &mut PgTransaction<'_>, user: UserId, append: &Append, fates: &[Fate]) -> Result<Opens, StoreError> {
-    let mut opens = Opens::default();
-    if append.kind == ExchangeKind::Asserted {
-        return Ok(opens);
-    }
-    let followed: HashSet<Uuid> = fates
-        .iter()
-        .zip(fates.iter().skip(1))
-        .filter_map(|(fate, next)| match (fate, next) {
-            (Fate::Stored(_), Fate::Stored(_)) => None,
-            (Fate::Stored(stored), _) => Some(stored.exchange.0),
-            _ => None,
-        })
-        .collect();
-    let followed: Vec<Uuid> = followed.into_iter().collect();
-    let heard = sqlx::query!(
-        r#"
-        with latest as (
-            select id
-            from journal.exchange
-            where user_id = $1
-              and session_id = $2
-              and kind = 'said'
-            order by first_seq desc
-            limit 1
-        ), wanted as (
-            select id, true as latest from latest
-            union all
-            select id, false from unnest($3::uuid[]) as followed (id) where id not in (select id from latest)
-        )
-        select exchange.id,
-               exchange.collection,
-               exchange.forgotten_at is not null as "forgotten!",
-               wanted.latest as "latest!",
-               turn.role,
-               turn.speaker
-        from wanted
-        join journal.exchange on exchange.user_id = $1 and exchange.id = wanted.id
-        join journal.turn on turn.user_id = $1 and turn.exchange_id = exchange.id
-        where exchange.kind = 'said'
-        order by turn.seq
-        "#,
-        user.0,
-        append.session.as_str(),
-        &followed
-    )
-    .fetch_all(&mut **tx)
-    .await?;
-    for row in heard {
-        let id = ExchangeId(row.id);
-        let collection: Collection = row.collection.parse()?;
-        let open = opens.by_id.entry(id).or_insert_with(|| Open::new(id, collection));
-        open.forgotten = row.forgotten;
-        open.hear(row.role.parse()?, row.speaker.as_deref());
-        if row.latest {
-            opens.latest = Some(id);
-        }
-    }
-    Ok(opens)
-}
-
-/// What an append writes.
-#[derive(Default)]
-struct Written<'a> {
-    turns: Vec<WrittenTurn<'a>>,
-    new: Vec<ExchangeId>,
-}
-
-struct WrittenTurn<'a> {
-    index: usize,
-    seq: Seq,
-    exchange: ExchangeId,
-    turn: &'a Prepared<'a>,
-}
-
-impl Written<'_> {
-    /// The first and last moment at which something new was said.
-    fn said(&self) -> Option<Said> {
-        let times = || self.turns.iter().map(|turn| turn.turn.occurred_at);
-        Some(Said { first: times().min()?, last: times().max()? })
-    }
-
-    /// The exchanges that appear or grow, by the place of their first new turn.
-    fn exchanges(&self) -> Vec<ExchangeId> {
-        let mut seen = HashSet::new();
-        self.turns.iter().map(|turn| turn.exchange).filter(|id| seen.insert(*id)).collect()
-    }
 }
 
 /// Gives each new turn its place and its exchange.
@@ -554,137 +359,6 @@ fn pair<'a>(
         }
     }
     written
-}
-
-/// The new exchanges, and that layers may know them.
-async fn insert_exchanges(
-    tx: &mut PgTransaction<'_>,
-    user: UserId,
-    append: &Append,
-    shelf: &Collection,
-    written: &Written<'_>,
-) -> Result<(), StoreError> {
-    if written.new.is_empty() {
-        return Ok(());
-    }
-    let mut first: HashMap<ExchangeId, (Seq, DateTime<Utc>)> = HashMap::new();
-    let mut last: HashMap<ExchangeId, Seq> = HashMap::new();
-    for turn in &written.turns {
-        first.entry(turn.exchange).or_insert((turn.seq, turn.turn.occurred_at));
-        last.insert(turn.exchange, turn.seq);
-    }
-    let (mut ids, mut firsts, mut lasts, mut times) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for id in &written.new {
-        if let (Some((seq, occurred_at)), Some(end)) = (first.get(id), last.get(id)) {
-            ids.push(id.0);
-            firsts.push(seq.0);
-            lasts.push(end.0);
-            times.push(*occurred_at);
-        }
-    }
-    sqlx::query!(
-        r#"
-        with made as (
-            insert into journal.exchange
-                (user_id, id, session_id, collection, kind, source, first_seq, last_seq, changed_seq, occurred_at)
-            select $1, id, $2, $3, $4, $5, first_seq, last_seq, last_seq, occurred_at
-            from unnest($6::uuid[], $7::bigint[], $8::bigint[], $9::timestamptz[])
-                as new (id, first_seq, last_seq, occurred_at)
-            returning user_id, id
-        )
-        insert into journal.remembered (user_id, exchange_id)
-        select user_id, id from made
-        "#,
-        user.0,
-        append.session.as_str(),
-        shelf.as_str(),
-        append.kind.as_str(),
-        append.source.as_str(),
-        &ids,
-        &firsts,
-        &lasts,
-        &times
-    )
-    .execute(&mut **tx)
-    .await?;
-    Ok(())
-}
-
-/// The exchanges that were there and grew: layers meet them again.
-async fn grow_exchanges(tx: &mut PgTransaction<'_>, user: UserId, written: &Written<'_>) -> Result<(), StoreError> {
-    let new: HashSet<ExchangeId> = written.new.iter().copied().collect();
-    let grown: HashMap<ExchangeId, Seq> = written
-        .turns
-        .iter()
-        .filter(|turn| !new.contains(&turn.exchange))
-        .map(|turn| (turn.exchange, turn.seq))
-        .collect();
-    if grown.is_empty() {
-        return Ok(());
-    }
-    let (ids, seqs): (Vec<Uuid>, Vec<i64>) = grown.into_iter().map(|(id, seq)| (id.0, seq.0)).unzip();
-    sqlx::query!(
-        r#"
-        update journal.exchange
-        set last_seq = grown.seq, changed_seq = grown.seq
-        from unnest($2::uuid[], $3::bigint[]) as grown (id, seq)
-        where exchange.user_id = $1
-          and exchange.id = grown.id
-        "#,
-        user.0,
-        &ids,
-        &seqs
-    )
-    .execute(&mut **tx)
-    .await?;
-    Ok(())
-}
-
-async fn insert_turns(
-    tx: &mut PgTransaction<'_>,
-    user: UserId,
-    append: &Append,
-    written: &Written<'_>,
-) -> Result<(), StoreError> {
-    let turns = &written.turns;
-    let seqs: Vec<i64> = turns.iter().map(|turn| turn.seq.0).collect();
-    let exchanges: Vec<Uuid> = turns.iter().map(|turn| turn.exchange.0).collect();
-    let roles: Vec<&str> = turns.iter().map(|turn| turn.turn.turn.role.as_str()).collect();
-    let speakers: Vec<Option<&str>> = turns.iter().map(|turn| turn.turn.turn.speaker.as_deref()).collect();
-    let texts: Vec<&str> = turns.iter().map(|turn| turn.turn.turn.text.as_str()).collect();
-    let parts: Vec<Option<&Value>> = turns.iter().map(|turn| turn.turn.turn.parts.as_ref()).collect();
-    let times: Vec<DateTime<Utc>> = turns.iter().map(|turn| turn.turn.occurred_at).collect();
-    let client_ids: Vec<Option<&str>> = turns.iter().map(|turn| turn.turn.turn.client_id.as_deref()).collect();
-    let content_hashes: Vec<&[u8]> = turns.iter().map(|turn| turn.turn.content_hash.as_slice()).collect();
-    let said_hashes: Vec<&[u8]> = turns.iter().map(|turn| turn.turn.said_hash.as_slice()).collect();
-    sqlx::query!(
-        r#"
-        insert into journal.turn
-            (user_id, seq, session_id, exchange_id, role, speaker, text, parts, occurred_at, recorded_at, client_id,
-             content_hash, said_hash)
-        select $1, seq, $2, exchange_id, role, speaker, text, parts, occurred_at, $3, client_id,
-               content_hash, said_hash
-        from unnest($4::bigint[], $5::uuid[], $6::text[], $7::text[], $8::text[], $9::jsonb[], $10::timestamptz[],
-                    $11::text[], $12::bytea[], $13::bytea[])
-            as new (seq, exchange_id, role, speaker, text, parts, occurred_at, client_id, content_hash, said_hash)
-        "#,
-        user.0,
-        append.session.as_str(),
-        append.recorded_at,
-        &seqs,
-        &exchanges,
-        &roles as &[&str],
-        &speakers as &[Option<&str>],
-        &texts as &[&str],
-        &parts as &[Option<&Value>],
-        &times,
-        &client_ids as &[Option<&str>],
-        &content_hashes as &[&[u8]],
-        &said_hashes as &[&[u8]]
-    )
-    .execute(&mut **tx)
-    .await?;
-    Ok(())
 }
 
 /// What the caller learns of each turn; `places` are those of the new ones, by their index in the batch.

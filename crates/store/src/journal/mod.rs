@@ -11,11 +11,14 @@ mod append;
 mod collections;
 mod cursor;
 mod forget;
+mod found;
+mod heard;
 mod pairing;
 mod read;
 mod sessions;
 mod users;
 mod wakeups;
+mod written;
 
 use chrono::{DateTime, Utc};
 use sqlx::{PgPool, PgTransaction};
@@ -29,6 +32,7 @@ pub use append::{Append, Appended, AppendedTurn, MOST_TURNS_AT_ONCE, NewTurn, Re
 pub use collections::{CollectionSettings, Shelf};
 pub use cursor::{LayerLag, Lease, Parked};
 pub use forget::{Forgotten, Target};
+pub use heard::Heard;
 pub use read::{JournalTurn, Page, Stats};
 pub use sessions::{MemoryMode, Session, SessionChange, SessionMark};
 pub use wakeups::Wakeups;

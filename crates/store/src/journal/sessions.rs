@@ -10,7 +10,7 @@ use skymem_core::conversation::BadName;
 use skymem_core::{Collection, SessionId, UserId};
 
 use super::read::{Page, bounded};
-use super::{Journal, collections, forget, lock, wake};
+use super::{Journal, forget, lock, wake};
 use crate::error::StoreError;
 
 /// A title has at most this many characters.
@@ -292,11 +292,15 @@ pub(super) async fn put(
             StoreError::Refused(format!("a title has at most {LONGEST_TITLE} characters, and no NUL among them"))
         })?;
     }
-    for name in [Some(shelf), change.collection.as_ref()].into_iter().flatten() {
-        collections::make(tx, user, name, at).await?;
-    }
+    let shelves: Vec<&str> =
+        [Some(shelf), change.collection.as_ref()].into_iter().flatten().map(Collection::as_str).collect();
     let row = sqlx::query!(
         r#"
+        with shelf as (
+            insert into journal.collection (user_id, name, created_at)
+            select distinct $1::uuid, name, $11::timestamptz from unnest($15::text[]) as shelf (name)
+            on conflict do nothing
+        )
         insert into journal.session
             (user_id, id, collection, title, memory, max_turns, max_age_hours, created_at, last_at)
         values ($1, $2, coalesce($3, $4), $5, coalesce($6, 'readwrite'), $7, $8,
@@ -324,7 +328,8 @@ pub(super) async fn put(
         at,
         change.title.is_some(),
         change.max_turns.is_some(),
-        change.max_age_hours.is_some()
+        change.max_age_hours.is_some(),
+        &shelves as &[&str]
     )
     .fetch_one(&mut **tx)
     .await?;
