@@ -21,6 +21,7 @@
 
 mod client;
 mod database;
+mod upstream;
 mod victim;
 
 use std::ops::Deref;
@@ -38,6 +39,7 @@ use tempfile::TempDir;
 
 pub use client::{Client, Reply};
 use database::Scratch;
+pub use upstream::{Answer, Delivered, Gate, Heard, Upstream, cjk, plain_client};
 pub use victim::{Victim, be_the_victim};
 
 /// Runs `test` with a server of its own, and puts everything away however the test ends.
