@@ -12,10 +12,8 @@ use crate::fuse::PassageId;
 #[derive(Debug, Clone)]
 pub(crate) struct Candidate {
     pub(crate) passage: Passage,
-    /// Cosine to the question, if both have a vector.
-    pub(crate) cosine: Option<f32>,
-    /// BM25 score; 0 when it shares no word with the question.
-    pub(crate) words: f32,
+    /// How near each way of putting the question finds it: the question's own words, then the rewrite.
+    pub(crate) near: Vec<Near>,
     /// Sum of standard scores and bonuses.
     pub(crate) fused: f32,
     /// 0 to 1, before fading.
@@ -28,6 +26,15 @@ pub(crate) struct Candidate {
     pub(crate) score: f32,
     /// What became of it. Candidates begin as [`Fate::BelowLimit`].
     pub(crate) fate: Fate,
+}
+
+/// How near a passage is to one way of putting the question.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Near {
+    /// Its cosine, if both have a vector.
+    pub(crate) cosine: Option<f32>,
+    /// BM25 score; 0 when it shares no word.
+    pub(crate) words: f32,
 }
 
 /// A turn, or a part of a long one.
@@ -197,8 +204,7 @@ mod tests {
                 topic: 0,
                 pinned: false,
             },
-            cosine: None,
-            words: 1.0,
+            near: vec![Near { cosine: None, words: 1.0 }],
             fused: score,
             relevance: score,
             in_time: false,

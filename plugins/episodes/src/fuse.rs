@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 
-/// What the searches by meaning and by words found among a user's passages.
+/// What the searches by meaning and by words found among a user's passages, for one way of putting a question.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     /// Cosines to the question, of every passage or of the nearest ones.
@@ -46,11 +46,13 @@ pub struct Weights {
     pub speaker: f32,
     /// Added when it was said in the time the question speaks of.
     pub time: f32,
+    /// Of the score that a rewrite gives; that which the question's own words give counts 1.
+    pub rewrite: f32,
 }
 
 impl Default for Weights {
     fn default() -> Self {
-        Self { vector: 1.3, next: 0.3, session: 0.5, speaker: 1.0, time: 0.5 }
+        Self { vector: 1.3, next: 0.3, session: 0.5, speaker: 1.0, time: 0.5, rewrite: 2.0 }
     }
 }
 
@@ -83,21 +85,23 @@ impl Spread {
 
 /// The `eligible` passages with their standard scores summed, best first, at most `most`, and a way to look any other one
 /// up. Those that are not eligible still tell what the average is.
-pub(crate) fn rank(
-    found: &Found,
+///
+/// `found` holds what the question's own words found and then, when there is a rewrite, what that found: the scores of the
+/// two are averaged, so that neither a question that leans on what was said before nor a rewrite that missed the topic
+/// decides alone.
+pub(crate) fn rank<'a>(
+    found: &'a [Found],
     weights: &Weights,
     most: usize,
     eligible: impl Fn(PassageId) -> bool,
-) -> (Vec<(PassageId, f32)>, Ranking) {
-    let ranking = Ranking {
-        words: Spread::of(found.words.values().copied(), found.passages, Spread::default()),
-        cosine: found.cosine_spread,
-        vector_weight: weights.vector,
-    };
-    let only_words = found.words.keys().filter(|id| !found.cosines.contains_key(id));
-    let all = found.cosines.keys().chain(only_words).copied();
-    let mut ranked: Vec<(PassageId, f32)> =
-        all.filter(|&id| eligible(id)).map(|id| (id, ranking.score(found, id))).collect();
+) -> (Vec<(PassageId, f32)>, Ranking<'a>) {
+    let ranking = Ranking::of(found, weights);
+    let mut ranked = Vec::new();
+    for (at, one) in found.iter().enumerate() {
+        let only_words = one.words.keys().filter(|id| !one.cosines.contains_key(id));
+        let new = one.cosines.keys().chain(only_words).copied().filter(|&id| !found[..at].iter().any(|f| f.has(id)));
+        ranked.extend(new.filter(|&id| eligible(id)).map(|id| (id, ranking.score(id))));
+    }
     let by_score = |a: &(PassageId, f32), b: &(PassageId, f32)| b.1.total_cmp(&a.1).then(b.0.cmp(&a.0));
     if ranked.len() > most && most > 0 {
         ranked.select_nth_unstable_by(most - 1, by_score);
@@ -107,19 +111,51 @@ pub(crate) fn rank(
     (ranked, ranking)
 }
 
+impl Found {
+    fn has(&self, id: PassageId) -> bool {
+        self.cosines.contains_key(&id) || self.words.contains_key(&id)
+    }
+}
+
 /// The scale on which one question's passages are weighed.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Ranking {
+#[derive(Debug)]
+pub(crate) struct Ranking<'a>(Vec<Scale<'a>>);
+
+/// The scale of one way of putting the question.
+#[derive(Debug)]
+struct Scale<'a> {
+    found: &'a Found,
+    /// What it counts of all; the shares of all scales sum to 1.
+    share: f32,
     words: Spread,
-    cosine: Spread,
     vector_weight: f32,
 }
 
-impl Ranking {
-    /// The sum of a passage's standard scores. A passage without a vector counts as average in meaning.
-    pub(crate) fn score(&self, found: &Found, id: PassageId) -> f32 {
-        let meaning = found.cosines.get(&id).map_or(0.0, |&cosine| self.cosine.standard(cosine));
-        let words = self.words.standard(found.words.get(&id).copied().unwrap_or(0.0));
+impl<'a> Ranking<'a> {
+    fn of(found: &'a [Found], weights: &Weights) -> Self {
+        let weight = |at: usize| if at == 0 { 1.0 } else { weights.rewrite };
+        let all: f32 = (0..found.len()).map(weight).sum();
+        let scale = |(at, found): (usize, &'a Found)| Scale {
+            found,
+            share: weight(at) / all,
+            words: Spread::of(found.words.values().copied(), found.passages, Spread::default()),
+            vector_weight: weights.vector,
+        };
+        Self(found.iter().enumerate().map(scale).collect())
+    }
+
+    /// The sum of a passage's standard scores, averaged over the ways of putting the question.
+    pub(crate) fn score(&self, id: PassageId) -> f32 {
+        self.0.iter().map(|scale| scale.share * scale.score(id)).sum()
+    }
+}
+
+impl Scale<'_> {
+    /// A passage without a vector counts as average in meaning.
+    fn score(&self, id: PassageId) -> f32 {
+        let Found { cosines, cosine_spread, words, .. } = self.found;
+        let meaning = cosines.get(&id).map_or(0.0, |&cosine| cosine_spread.standard(cosine));
+        let words = self.words.standard(words.get(&id).copied().unwrap_or(0.0));
         self.vector_weight * meaning + words
     }
 }
@@ -187,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_passage_near_in_meaning_and_in_words_comes_first() {
-        let found = found(&[(1, 0.82), (2, 0.88), (3, 0.87)], &[(3, 5.0)]);
+        let found = [found(&[(1, 0.82), (2, 0.88), (3, 0.87)], &[(3, 5.0)])];
 
         let (ranked, _) = rank(&found, &Weights::default(), 10, |_| true);
 
@@ -196,7 +232,7 @@ mod tests {
 
     #[test]
     fn words_alone_rank_when_there_is_no_vector() {
-        let found = found(&[], &[(1, 1.0), (2, 3.0)]);
+        let found = [found(&[], &[(1, 1.0), (2, 3.0)])];
 
         let (ranked, _) = rank(&found, &Weights::default(), 1, |_| true);
 
@@ -206,10 +242,35 @@ mod tests {
 
     #[test]
     fn a_single_memory_is_not_called_outstanding_for_being_alone() {
-        let far = found(&[(1, 0.80)], &[]);
+        let far = [found(&[(1, 0.80)], &[])];
         let (ranked, _) = rank(&far, &Weights::default(), 10, |_| true);
 
         assert!(ranked[0].1.abs() < 0.1, "{ranked:?}");
+    }
+
+    #[test]
+    fn a_rewrite_counts_for_more_than_the_questions_own_words_and_never_alone() {
+        let by_question = |words: &[(PassageId, f32)]| Found { passages: 10, ..found(&[], words) };
+        let found = [by_question(&[(1, 4.0), (3, 3.0)]), by_question(&[(2, 4.0), (3, 3.0)])];
+        let order = |rewrite| {
+            let (ranked, _) = rank(&found, &Weights { rewrite, ..Weights::default() }, 10, |_| true);
+            ranked.iter().map(|r| r.0).collect::<Vec<_>>()
+        };
+
+        assert_eq!(order(2.0), [3, 2, 1], "what both find comes first");
+        assert_eq!(order(0.0), [1, 3, 2], "a rewrite that counts for nothing changes nothing");
+    }
+
+    #[test]
+    fn a_question_without_a_rewrite_is_weighed_by_its_own_words() {
+        let found = [found(&[(1, 0.82), (2, 0.88)], &[(2, 5.0), (3, 1.0)])];
+
+        let (ranked, ranking) = rank(&found, &Weights::default(), 10, |_| true);
+
+        let words = Spread::of([5.0_f32, 1.0].into_iter(), 2, Spread::default());
+        let expected = 1.3 * found[0].cosine_spread.standard(0.88) + words.standard(5.0);
+        assert_eq!((ranked[0], ranked.len()), ((2, expected), 3));
+        assert_eq!(ranking.score(2), expected);
     }
 
     #[test]

@@ -1,17 +1,19 @@
-//! One question: found by meaning and by words, weighed, chosen, told.
+//! One question: found by meaning and by words, weighed, chosen, told. When it comes with a rewrite, both are searched.
 
 use std::collections::HashSet;
 
+use futures_util::future::try_join_all;
 use pgvector::HalfVector;
 use rustc_hash::FxHashSet;
 use skymem_core::{
     Citation, Considered, Embedding, ExchangeId, Fate, LayerError, Provenance, Query, Recall, RecallId, Score, Unit,
+    UserId,
 };
 use tokio::try_join;
 use uuid::Uuid;
 
-use crate::bm25::{self, Sheet};
-use crate::choose::{Candidate, Choice, Passage, choose};
+use crate::bm25::{self, Hit, Sheet};
+use crate::choose::{Candidate, Choice, Near, Passage, choose};
 use crate::fuse::{self, ByPassage, Found, PassageId, Sign, Spread};
 use crate::words::{Language, plain_words, question_terms};
 use crate::{EpisodesLayer, NAME, sql};
@@ -86,8 +88,8 @@ impl EpisodesLayer {
             self.known_embedder(),
             self.tongues(user),
         )?;
-        let terms = question_terms(&query.text, &tongues);
-        let (found, sheet) = self.find(query, &terms, embedder, allowed.as_deref(), asked_for).await?;
+        let ways = Way::of(query, &tongues);
+        let (found, sheet) = self.find(query, &ways, embedder, allowed.as_deref(), asked_for).await?;
         let barred: ByPassage<Fate> = excluded
             .into_iter()
             .map(|(id, in_window)| (id, if in_window { Fate::InWindow } else { Fate::Filtered }))
@@ -104,23 +106,26 @@ impl EpisodesLayer {
         ids.extend_from_slice(asked_for);
         let known = sql::passages(&self.db, user, &ids).await?;
 
-        let named = plain_words(&query.text);
+        let named: HashSet<String> = ways.iter().flat_map(|way| plain_words(way.text)).collect();
         let signs: Vec<Sign<'_>> = known
             .iter()
             .map(|known| Sign {
                 session: &known.passage.session_id,
-                score: ranking.score(&found, known.passage.id),
-                next: sheet.followers(known.passage.id).map(|next| ranking.score(&found, next)).reduce(f32::max),
+                score: ranking.score(known.passage.id),
+                next: sheet.followers(known.passage.id).map(|next| ranking.score(next)).reduce(f32::max),
                 speaker_is_named: known.passage.speaker.as_deref().is_some_and(|name| is_named(name, &named)),
                 in_time: query.time_hint.is_some_and(|time| time.contains(known.passage.occurred_at)),
             })
             .collect();
         let fused = fuse::with_bonuses(&signs, &self.settings.weights);
         let relevance = fuse::relevance(&fused);
-        let near = embedder.zip(query.embedding.as_ref()).map(|(known, question)| {
-            let far = known.background.around(question);
-            far.mean + NEAR_IN_MEANING * far.deviation
-        });
+        let near_from: Vec<Option<f32>> = ways
+            .iter()
+            .map(|way| {
+                let far = embedder?.background.around(way.embedding?);
+                Some(far.mean + NEAR_IN_MEANING * far.deviation)
+            })
+            .collect();
         let in_time: Vec<bool> = signs.iter().map(|sign| sign.in_time).collect();
         let candidates = known
             .into_iter()
@@ -128,9 +133,14 @@ impl EpisodesLayer {
             .zip(fused.into_iter().zip(relevance))
             .map(|((known, in_time), (fused, relevance))| {
                 let id = known.passage.id;
-                let cosine = found.cosines.get(&id).copied();
-                let words = found.words.get(&id).copied().unwrap_or(0.0);
-                let related = words > 0.0 || cosine.zip(near).is_some_and(|(cosine, near)| cosine >= near);
+                let near = |found: &Found| Near {
+                    cosine: found.cosines.get(&id).copied(),
+                    words: found.words.get(&id).copied().unwrap_or(0.0),
+                };
+                let near: Vec<Near> = found.iter().map(near).collect();
+                let related = near.iter().zip(&near_from).any(|(near, from)| {
+                    near.words > 0.0 || near.cosine.zip(*from).is_some_and(|(cosine, from)| cosine >= from)
+                });
                 let decay = if known.passage.pinned {
                     1.0
                 } else {
@@ -145,8 +155,7 @@ impl EpisodesLayer {
                 };
                 Candidate {
                     passage: known.passage,
-                    cosine,
-                    words,
+                    near,
                     fused,
                     relevance,
                     in_time,
@@ -159,52 +168,75 @@ impl EpisodesLayer {
         Ok((candidates, barred))
     }
 
-    /// Searches by meaning and by words at once.
+    /// Searches by meaning and by words at once, in every way the question is put; what each found, in their order.
     async fn find(
         &self,
         query: &Query,
-        terms: &[String],
+        ways: &[Way<'_>],
         embedder: Option<&sql::KnownEmbedder>,
         allowed: Option<&[PassageId]>,
         asked_for: &[PassageId],
-    ) -> Result<(Found, Sheet), LayerError> {
+    ) -> Result<(Vec<Found>, Sheet), LayerError> {
         let user = query.user;
-        let by_words = async { Ok::<_, LayerError>(sql::hits(&self.db, user, terms).await?) };
         let sheet = async { Ok::<_, LayerError>(sql::sheet(&self.db, user).await?) };
+        let searched = try_join_all(ways.iter().map(|way| self.look(user, way, embedder, allowed)));
+        let (sheet, searched) = try_join!(sheet, searched)?;
+        self.note_size(user, sheet.passages());
+        let mut found: Vec<Found> = searched
+            .into_iter()
+            .map(|(hits, cosines, cosine_spread)| Found {
+                cosines,
+                cosine_spread,
+                words: bm25::scores(&hits, &sheet),
+                passages: sheet.passages(),
+            })
+            .collect();
+        // What one way found is weighed on the scale of the others too.
+        let mut to_weigh: FxHashSet<PassageId> = asked_for.iter().copied().collect();
+        to_weigh.extend(found.iter().flat_map(|found| best_words(&found.words, self.settings.candidates)));
+        if found.len() > 1 {
+            to_weigh.extend(found.iter().flat_map(|found| found.cosines.keys()));
+        }
+        for (way, found) in ways.iter().zip(&mut found) {
+            let (Some(embedding), Some(embedder)) = (way.embedding, embedder) else { continue };
+            let missing: Vec<PassageId> =
+                to_weigh.iter().copied().filter(|id| !found.cosines.contains_key(id)).collect();
+            if !missing.is_empty() {
+                let embedding = HalfVector::from_f32_slice(&embedding.0);
+                found.cosines.extend(sql::cosines(&self.db, user, embedder.id, &embedding, Some(&missing)).await?);
+            }
+        }
+        Ok((found, sheet))
+    }
+
+    /// Where the words of one way of putting the question stand, how near passages are to it, and how that is spread.
+    async fn look(
+        &self,
+        user: UserId,
+        way: &Way<'_>,
+        embedder: Option<&sql::KnownEmbedder>,
+        allowed: Option<&[PassageId]>,
+    ) -> Result<(Vec<Vec<Hit>>, ByPassage<f32>, Spread), LayerError> {
+        let by_words = async { Ok::<_, LayerError>(sql::hits(&self.db, user, &way.terms).await?) };
         let by_meaning = async {
-            match (&query.embedding, embedder) {
-                (Some(question), Some(embedder)) => self.by_meaning(query, embedder, question, allowed).await,
+            match (way.embedding, embedder) {
+                (Some(question), Some(embedder)) => self.by_meaning(user, embedder, question, allowed).await,
                 _ => Ok((ByPassage::default(), Spread::default())),
             }
         };
-        let (hits, sheet, (mut cosines, cosine_spread)) = try_join!(by_words, sheet, by_meaning)?;
-        let words = bm25::scores(&hits, &sheet);
-        self.note_size(user, sheet.passages());
-        if let (Some(embedding), Some(embedder)) = (&query.embedding, embedder) {
-            let missing: Vec<PassageId> = best_words(&words, self.settings.candidates)
-                .into_iter()
-                .chain(asked_for.iter().copied())
-                .filter(|id| !cosines.contains_key(id))
-                .collect();
-            if !missing.is_empty() {
-                let embedding = HalfVector::from_f32_slice(&embedding.0);
-                cosines.extend(sql::cosines(&self.db, user, embedder.id, &embedding, Some(&missing)).await?);
-            }
-        }
-        let passages = sheet.passages();
-        Ok((Found { cosines, cosine_spread, words, passages }, sheet))
+        let (hits, (cosines, spread)) = try_join!(by_words, by_meaning)?;
+        Ok((hits, cosines, spread))
     }
 
     /// Cosines and how they are spread: of every passage that may come back, as long as comparing all of them is quick;
     /// of the nearest ones by the index, above that.
     async fn by_meaning(
         &self,
-        query: &Query,
+        user: UserId,
         embedder: &sql::KnownEmbedder,
         question: &Embedding,
         allowed: Option<&[PassageId]>,
     ) -> Result<(ByPassage<f32>, Spread), LayerError> {
-        let user = query.user;
         let embedding = &HalfVector::from_f32_slice(&question.0);
         let far = embedder.background.around(question);
         let spread = |cosines: &ByPassage<f32>| Spread::of(cosines.values().copied(), cosines.len(), far);
@@ -309,6 +341,26 @@ impl EpisodesLayer {
     }
 }
 
+/// One way of putting a question: its own words, or its rewrite.
+struct Way<'a> {
+    text: &'a str,
+    embedding: Option<&'a Embedding>,
+    terms: Vec<String>,
+}
+
+impl<'a> Way<'a> {
+    /// The question's own words first, then its rewrite when there is one.
+    fn of(query: &'a Query, tongues: &[Language]) -> Vec<Self> {
+        let way = |text: &'a str, embedding: &'a Option<Embedding>| Way {
+            text,
+            embedding: embedding.as_ref(),
+            terms: question_terms(text, tongues),
+        };
+        let rewrite = query.rewrite.iter().map(|rewrite| way(&rewrite.text, &rewrite.embedding));
+        std::iter::once(way(&query.text, &query.embedding)).chain(rewrite).collect()
+    }
+}
+
 /// The passages with the best scores by words, at most `most`.
 fn best_words(words: &ByPassage<f32>, most: usize) -> Vec<PassageId> {
     let mut best: Vec<(PassageId, f32)> = words.iter().map(|(&id, &score)| (id, score)).collect();
@@ -369,9 +421,13 @@ fn recall(unit: Unit, candidate: &Candidate, own: &[&Passage]) -> Recall {
 fn considered(candidate: &Candidate) -> Considered {
     let passage = &candidate.passage;
     let score = |name: &str, value: f32| (name.to_owned(), value);
-    let mut scores: Vec<(String, f32)> = candidate.cosine.map(|cosine| score("vector", cosine)).into_iter().collect();
+    let mut scores: Vec<(String, f32)> = Vec::new();
+    for (near, [vector, words]) in candidate.near.iter().zip([["vector", "words"], ["rewrite_vector", "rewrite_words"]])
+    {
+        scores.extend(near.cosine.map(|cosine| score(vector, cosine)));
+        scores.push(score(words, near.words));
+    }
     scores.extend([
-        score("words", candidate.words),
         score("fused", candidate.fused),
         score("relevance", candidate.relevance),
         score("decay", candidate.decay),

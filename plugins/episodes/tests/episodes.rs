@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use skymem_core::{
     Embedder, EmbedderId, Embedding, ExchangeId, ExchangeKind, Fate, Filter, Host, Layer, LayerError, LayerName,
-    ModelError, Plugin, Purpose, Query, Recall, Role, TimeRange, Unit, User,
+    ModelError, Phrasing, Plugin, Purpose, Query, Recall, Role, TimeRange, Unit, User,
 };
 use skymem_episodes::EpisodesPlugin;
 use skymem_models::Offline;
@@ -36,6 +36,50 @@ async fn a_question_about_something_else_finds_nothing() {
     memory.says("s1", "Which database do we use?", "We chose Postgres.").await;
 
     assert_eq!(memory.recall("zebra migration patterns").await, []);
+}
+
+#[tokio::test]
+async fn a_follow_up_finds_by_its_rewrite_what_its_own_words_do_not() {
+    let memory = Memory::new().await;
+    memory.says("s1", "Which database do we use for the ledger?", "We chose Postgres for the ledger.").await;
+    memory.says("s2", "What is for lunch?", "Tomato soup and bread.").await;
+    let follow_up = memory.query("and who runs that?").await;
+
+    let unresolved = memory.layer.recall(&follow_up).await.unwrap();
+    let resolved =
+        memory.layer.recall(&memory.resolved(&follow_up, "who runs the ledger database").await).await.unwrap();
+
+    assert_eq!(unresolved, []);
+    assert!(resolved[0].text.contains("We chose Postgres"), "{resolved:#?}");
+    assert!(!resolved.iter().any(|recall| recall.text.contains("soup")), "{resolved:#?}");
+}
+
+#[tokio::test]
+async fn a_rewrite_that_keeps_to_the_old_topic_hides_nothing_of_the_new_one() {
+    let memory = Memory::new().await;
+    memory.says("s1", "Which database do we use for the ledger?", "We chose Postgres for the ledger.").await;
+    memory.says("s2", "What is for lunch?", "Tomato soup and bread.").await;
+    let switched = memory.query("and what is for lunch?").await;
+
+    let found = memory.layer.recall(&memory.resolved(&switched, "which ledger database").await).await.unwrap();
+
+    assert!(found.iter().any(|recall| recall.text.contains("soup")), "{found:#?}");
+}
+
+#[tokio::test]
+async fn an_explanation_tells_what_the_question_and_what_its_rewrite_found() {
+    let memory = Memory::new().await;
+    memory.says("s1", "Which database do we use for the ledger?", "We chose Postgres for the ledger.").await;
+    let follow_up = memory.query("and who runs that?").await;
+    let scores = async |query: &Query| {
+        let why = memory.layer.explain(query, None).await.unwrap();
+        why[0].scores.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>()
+    };
+
+    let resolved = scores(&memory.resolved(&follow_up, "the ledger database").await).await;
+
+    assert_eq!(resolved[..4], ["vector", "words", "rewrite_vector", "rewrite_words"]);
+    assert_eq!(scores(&follow_up).await[..3], ["vector", "words", "fused"]);
 }
 
 #[tokio::test]
@@ -725,6 +769,12 @@ impl Memory {
             neighbours: 0,
             least_score: 0.0,
         }
+    }
+
+    /// `query` with a rewrite.
+    async fn resolved(&self, query: &Query, rewrite: &str) -> Query {
+        let Query { embedding, .. } = self.query(rewrite).await;
+        Query { rewrite: Some(Phrasing { text: rewrite.into(), embedding }), ..query.clone() }
     }
 
     async fn recall(&self, question: &str) -> Vec<Recall> {
