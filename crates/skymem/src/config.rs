@@ -117,9 +117,12 @@ pub struct DatabaseSettings {
     /// Connections at a time.
     #[garde(range(min = 2, max = 1_000))]
     pub pool_connections: u32,
-    /// How long to wait for a connection.
+    /// How long to wait for the database at the start.
     #[garde(range(min = 1, max = 3_600))]
     pub connect_timeout_seconds: u64,
+    /// How long a request waits for a free connection.
+    #[garde(range(min = 1, max = 3_600))]
+    pub acquire_timeout_seconds: u64,
 }
 
 impl DatabaseSettings {
