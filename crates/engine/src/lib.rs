@@ -3,8 +3,10 @@
 //! Start at [`Memory`]: a door calls one method of it per request. The story of the product is [`context`].
 
 mod background;
+mod chat;
 mod clock;
 pub mod context;
+mod conversation;
 mod error;
 mod files;
 mod forget;
@@ -21,11 +23,13 @@ mod users;
 mod testing;
 
 pub use background::Background;
+pub use chat::ChatHealth;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use context::{
     Blocks, ClientHistory, ContextReply, ContextRequest, Explanation, History, LayerExplanation, LeftOut, RecallReply,
     RecallRequest, Timing,
 };
+pub use conversation::{Conversation, HearRequest, HeardTurn, Placed, own_words};
 pub use error::{EngineError, Stale};
 pub use forget::Changed;
 pub use journal::{ExchangeView, Page, PageRequest};

@@ -184,7 +184,7 @@ impl Memory {
         Ok(fate)
     }
 
-    async fn append(&self, user: UserId, append: Append) -> Result<Vec<TurnFate>, EngineError> {
+    pub(crate) async fn append(&self, user: UserId, append: Append) -> Result<Vec<TurnFate>, EngineError> {
         if append.turns.is_empty() {
             return Ok(Vec::new());
         }
@@ -198,7 +198,7 @@ impl Memory {
 
 impl NewTurn {
     /// The turn without what skymem itself had put into the prompt; `None` when nothing else was said.
-    fn into_own_words(self) -> Option<skymem_store::NewTurn> {
+    pub(crate) fn into_own_words(self) -> Option<skymem_store::NewTurn> {
         let (text, parts) = match self.content {
             Content::Text(text) => {
                 let own = without_injected(&text);

@@ -291,12 +291,7 @@ impl Journal {
     /// # Errors
     ///
     /// When the database gives no answer.
-    pub async fn purged(
-        &self,
-        user: UserId,
-        session: &SessionId,
-        turns: &[NewTurn],
-    ) -> Result<Vec<bool>, StoreError> {
+    pub async fn purged(&self, user: UserId, session: &SessionId, turns: &[NewTurn]) -> Result<Vec<bool>, StoreError> {
         let hashes: Vec<Vec<u8>> = turns.iter().map(|turn| said_hash(session, turn)).collect();
         let buried = self.buried(user, &hashes).await?;
         Ok(hashes.iter().map(|hash| buried.contains(hash)).collect())
