@@ -8,6 +8,7 @@ use skymem_core::{ChatModels, Embedder, Layer};
 use skymem_store::{Journal, Keys};
 use sqlx::PgPool;
 
+use crate::chat::ChatWatch;
 use crate::clock::Clock;
 use crate::context::Frozen;
 use crate::error::EngineError;
@@ -40,6 +41,7 @@ pub(crate) struct Inner {
     pub(crate) keys: Keys,
     pub(crate) embedder: Arc<dyn Embedder>,
     pub(crate) chat: ChatModels,
+    pub(crate) chat_watch: ChatWatch,
     pub(crate) layers: Vec<Arc<dyn Layer>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: EngineSettings,
@@ -52,8 +54,9 @@ impl Memory {
     pub fn new(parts: Parts) -> Self {
         let Parts { db, embedder, chat, layers, clock, settings } = parts;
         let frozen = Frozen::new(settings.context.frozen_sessions);
+        let chat_watch = ChatWatch::new(&chat);
         let (journal, keys) = (Journal::new(db.clone()), Keys::new(db));
-        Self { inner: Arc::new(Inner { journal, keys, embedder, chat, layers, clock, settings, frozen }) }
+        Self { inner: Arc::new(Inner { journal, keys, embedder, chat, chat_watch, layers, clock, settings, frozen }) }
     }
 
     pub(crate) fn now(&self) -> DateTime<Utc> {

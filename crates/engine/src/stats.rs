@@ -6,6 +6,7 @@ use skymem_core::{Layer, LayerName, LayerStats, Purpose, UserId};
 use skymem_store::{LayerLag, Parked, Stats as JournalStats};
 use tokio::time::timeout;
 
+use crate::chat::ChatHealth;
 use crate::error::EngineError;
 use crate::memory::Memory;
 
@@ -42,6 +43,8 @@ pub struct Health {
     pub embedder: String,
     /// Whether the embedder answers.
     pub embedder_answers: bool,
+    /// The chat models there are; none is a normal state.
+    pub chat: Vec<ChatHealth>,
     /// Each layer, over all users; empty when the database does not answer.
     pub layers: Vec<LayerHealth>,
     /// What is wrong, in words; empty when all is well.
@@ -49,7 +52,8 @@ pub struct Health {
 }
 
 impl Health {
-    /// Whether requests can be served. An embedder or layer that is away does not make it unready: memory fails open.
+    /// Whether requests can be served. An embedder, chat model or layer that is away does not make it unready: memory
+    /// fails open.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.database
@@ -145,21 +149,29 @@ impl Memory {
         }
     }
 
+    /// What is wrong with the embedder; `None` when it answers.
+    async fn embedder_fault(&self) -> Option<String> {
+        match timeout(PATIENCE, self.inner.embedder.embed(&["health"], Purpose::Query)).await {
+            Ok(Ok(_)) => None,
+            Ok(Err(error)) => Some(format!("the embedder gives no answer: {error}")),
+            Err(_) => Some("the embedder takes too long to answer".into()),
+        }
+    }
+
     /// Whether the server can do its work. Takes a few seconds at most, whatever is broken.
     pub async fn health(&self) -> Health {
-        let mut faults = Vec::new();
-        let lags = self.lag().await.map_err(|why| faults.push(why)).ok();
-        let embedder_answers = match timeout(PATIENCE, self.inner.embedder.embed(&["health"], Purpose::Query)).await {
-            Ok(Ok(_)) => true,
-            Ok(Err(error)) => {
-                faults.push(format!("the embedder gives no answer: {error}"));
-                false
-            }
-            Err(_) => {
-                faults.push("the embedder takes too long to answer".into());
-                false
-            }
+        let (lags, embedder_fault, chat) =
+            tokio::join!(self.lag(), self.embedder_fault(), self.inner.chat_watch.health());
+        let (lags, database_fault) = match lags {
+            Ok(lags) => (Some(lags), None),
+            Err(why) => (None, Some(why)),
         };
+        let embedder_answers = embedder_fault.is_none();
+        let mut faults: Vec<String> = database_fault.into_iter().chain(embedder_fault).collect();
+        faults.extend(chat.iter().filter_map(|chat| {
+            let ChatHealth { role, model, fault, .. } = chat;
+            fault.as_ref().map(|fault| format!("the chat model {model} ({role}) gives no answer: {fault}"))
+        }));
         let layers = lags.iter().flatten().filter(|lag| self.layer(lag.layer.as_str()).is_ok()).map(LayerHealth::from);
         let layers: Vec<LayerHealth> = layers.collect();
         faults.extend(
@@ -172,6 +184,7 @@ impl Memory {
             database: lags.is_some(),
             embedder: self.inner.embedder.id().to_string(),
             embedder_answers,
+            chat,
             layers,
             faults,
         }

@@ -3,7 +3,7 @@
 use actix_web::get;
 use actix_web::web::{Data, Json as Answer};
 use serde::Serialize;
-use skymem_engine::{Health, LayerHealth, Memory};
+use skymem_engine::{ChatHealth, Health, LayerHealth, Memory};
 use utoipa::ToSchema;
 
 use crate::auth::Reader;
@@ -28,7 +28,8 @@ pub(crate) async fn live() -> Answer<LiveAnswer> {
 pub(crate) async fn ready(memory: Data<Memory>) -> Result<Answer<ReadyAnswer>, ApiError> {
     let health = memory.health().await;
     if health.is_ready() {
-        Ok(Answer(ReadyAnswer { ready: true, faults: health.faults }))
+        let chat = health.chat.into_iter().map(ChatHealthItem::from).collect();
+        Ok(Answer(ReadyAnswer { ready: true, chat, faults: health.faults }))
     } else {
         Err(ApiError::new(Kind::Unavailable, health.faults.join("; ")))
     }
@@ -58,6 +59,8 @@ pub(crate) struct LiveAnswer {
 pub(crate) struct ReadyAnswer {
     /// Whether they can.
     ready: bool,
+    /// The chat models and how they are; memory works without any.
+    chat: Vec<ChatHealthItem>,
     /// What is not as it should be, in words; memory works without it.
     faults: Vec<String>,
 }
@@ -71,6 +74,8 @@ pub(crate) struct HealthAnswer {
     embedder: String,
     /// Whether the embedder answers.
     embedder_answers: bool,
+    /// The chat models and how they are; none is a normal state.
+    chat: Vec<ChatHealthItem>,
     /// Each layer, over all users.
     layers: Vec<LayerHealthItem>,
     /// What is wrong, in words; empty when all is well.
@@ -83,9 +88,30 @@ impl From<Health> for HealthAnswer {
             database: health.database,
             embedder: health.embedder,
             embedder_answers: health.embedder_answers,
+            chat: health.chat.into_iter().map(ChatHealthItem::from).collect(),
             layers: health.layers.into_iter().map(LayerHealthItem::from).collect(),
             faults: health.faults,
         }
+    }
+}
+
+/// How one chat model is, as it was seen within the last seconds.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ChatHealthItem {
+    /// What it is asked for: `main`, or `rewriter` when that is another one.
+    role: &'static str,
+    /// Its name.
+    model: String,
+    /// Whether it could answer.
+    answers: bool,
+    /// Why not, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fault: Option<String>,
+}
+
+impl From<ChatHealth> for ChatHealthItem {
+    fn from(ChatHealth { role, model, answers, fault }: ChatHealth) -> Self {
+        Self { role, model, answers, fault }
     }
 }
 

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use serde::Serialize;
 use serde_json::{Value, json};
-use skymem_core::Purpose;
-use skymem_engine::SystemClock;
-use skymem_models::EmbedderKind;
+use skymem_core::{ChatModels, Purpose, SharedChatModel};
+use skymem_engine::{Clock, SystemClock};
+use skymem_models::{ChatKind, EmbedderKind};
 use skymem_store::Journal;
 use skymem_store::postgres::find_binaries;
 use sqlx::PgPool;
@@ -19,7 +19,7 @@ use crate::client::{CallError, Client};
 use crate::config::Config;
 use crate::database::{Database, Use, private_settings};
 use crate::output::{Outcome, bytes, counted, list_at, text_at};
-use crate::serve::{open_embedder, open_memory};
+use crate::serve::{open_chat, open_embedder, open_memory};
 
 /// Looks at everything that can go wrong; fails when something has.
 pub(crate) async fn run(context: &Context) -> Result<Outcome> {
@@ -33,6 +33,7 @@ pub(crate) async fn run(context: &Context) -> Result<Outcome> {
         let server = server(context, config, &mut report).await;
         database(config, server.is_some(), &mut report).await;
         embedder(config, server.as_ref(), &mut report).await;
+        chat(config, server.as_ref(), &mut report).await;
         if let Some(client) = &server {
             memory(client, &mut report).await;
         }
@@ -361,6 +362,81 @@ async fn answering_embedder(config: &Config, server: Option<&Client>) -> Result<
     Ok(embedder.id().to_string())
 }
 
+/// The chat models. Whatever is wrong with them, memory works: nothing here is a failure.
+async fn chat(config: &Config, server: Option<&Client>, report: &mut Report) {
+    let models = match server {
+        Some(server) => match server.get(&["v1", "health"], &[]).await {
+            Ok(health) => list_at(&health, "chat").iter().map(ChatState::of_server).collect(),
+            Err(error) => return report.warn("chat model", format!("cannot tell how it is: {error}"), ""),
+        },
+        None => match configured_chat(config).await {
+            Ok(models) => models,
+            Err(error) => return report.fail("chat model", format!("the server would not start: {error:#}"), ""),
+        },
+    };
+    chat_states(&models, config, report);
+}
+
+/// How a chat model was found.
+#[derive(Debug)]
+struct ChatState {
+    role: String,
+    model: String,
+    fault: Option<String>,
+}
+
+impl ChatState {
+    fn of_server(item: &Value) -> Self {
+        let text = |key| text_at(item, key).to_owned();
+        let answers = item.get("answers") == Some(&Value::Bool(true));
+        Self { role: text("/role"), model: text("/model"), fault: (!answers).then(|| text("/fault")) }
+    }
+
+    async fn of_model(role: &str, model: &SharedChatModel) -> Self {
+        let fault = model.check().await.err().map(|error| error.to_string());
+        Self { role: role.into(), model: model.name().into(), fault }
+    }
+}
+
+/// The models that a server started from here would ask.
+async fn configured_chat(config: &Config) -> Result<Vec<ChatState>> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let ChatModels { main, rewriter } = open_chat(config, &clock)?;
+    let mut states = Vec::new();
+    if let Some(main) = &main {
+        states.push(ChatState::of_model("main", main).await);
+    }
+    if let Some(rewriter) = rewriter.filter(|rewriter| main.as_ref().is_none_or(|main| !Arc::ptr_eq(main, rewriter))) {
+        states.push(ChatState::of_model("rewriter", &rewriter).await);
+    }
+    Ok(states)
+}
+
+fn chat_states(models: &[ChatState], config: &Config, report: &mut Report) {
+    if models.is_empty() {
+        let chat = &config.chat;
+        let found = "none: questions are searched by their own words, summaries are made of what was said";
+        // Somebody meant to have one.
+        return match chat.kind == ChatKind::None && (chat.model.is_some() || chat.url.is_some()) {
+            true => {
+                report.warn("chat model", found, "chat.model or chat.url is set: set chat.kind to openai or ollama too")
+            }
+            false => report.ok("chat model", found),
+        };
+    }
+    for ChatState { role, model, fault } in models {
+        let shown = if role == "main" { model.clone() } else { format!("{model}, the {role}") };
+        match fault {
+            None => report.ok("chat model", format!("{shown} answers")),
+            Some(fault) => report.warn(
+                "chat model",
+                format!("{shown} gives no answer: {fault}"),
+                "until then memory works without it: follow-ups and summaries are simpler",
+            ),
+        }
+    }
+}
+
 /// What the running server says of the memory that our key opens.
 async fn memory(client: &Client, report: &mut Report) {
     let stats = match client.get(&["v1", "stats"], &[]).await {
@@ -430,6 +506,40 @@ mod tests {
             found,
             ["episodes could not learn 1,200 exchanges: parked", "episodes has 1 exchange still to learn"]
         );
+    }
+
+    #[test]
+    fn a_chat_model_may_be_there_or_not_and_nothing_about_it_is_a_failure() {
+        let found = |models: &[ChatState], change: fn(&mut Config)| {
+            let mut config = Config::built_in().unwrap();
+            change(&mut config);
+            let mut report = Report::default();
+            chat_states(models, &config, &mut report);
+            report.checks.iter().map(|check| (check.state, check.text())).collect::<Vec<_>>()
+        };
+        let state = |role: &str, fault: Option<&str>| ChatState {
+            role: role.into(),
+            model: "llama3.2:3b".into(),
+            fault: fault.map(str::to_owned),
+        };
+
+        let none = found(&[], |_| {});
+        assert_eq!(none[0].0, State::Ok);
+        let forgotten = found(&[], |config| config.chat.model = Some("x".into()));
+        assert!(forgotten[0].0 == State::Warn && forgotten[0].1.contains("chat.kind"), "{forgotten:?}");
+        let both = found(&[state("main", None), state("rewriter", Some("run `ollama pull x`"))], |_| {});
+        assert!(both[0].0 == State::Ok && both[0].1.contains("llama3.2:3b answers"), "{both:?}");
+        assert!(
+            both[1].0 == State::Warn && both[1].1.contains("the rewriter gives no answer: run `ollama"),
+            "{both:?}"
+        );
+    }
+
+    #[test]
+    fn what_a_server_says_of_its_chat_models_is_read_whatever_is_missing() {
+        let full = ChatState::of_server(&json!({ "role": "main", "model": "m", "answers": true }));
+        assert_eq!((full.role.as_str(), full.model.as_str(), full.fault), ("main", "m", None));
+        assert_eq!(ChatState::of_server(&json!({})).fault.as_deref(), Some(""));
     }
 
     #[test]
