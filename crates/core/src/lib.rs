@@ -5,6 +5,7 @@
 
 pub mod context;
 pub mod conversation;
+pub mod estimate;
 pub mod files;
 pub mod layer;
 pub mod models;
@@ -16,6 +17,7 @@ pub use context::{Gap, GapReason, Section, Spent};
 pub use conversation::{
     Collection, Exchange, ExchangeId, ExchangeKind, Role, Seq, SessionId, Source, Turn, User, UserId, UserName,
 };
+pub use estimate::estimate_tokens;
 pub use layer::{Host, Layer, LayerError, LayerName, LayerStats, Plugin, Priority, Pruned};
 pub use models::{
     ChatAnswer, ChatModel, ChatModels, ChatRequest, Embedder, EmbedderId, Embedding, Message, ModelError, Purpose,
@@ -23,4 +25,4 @@ pub use models::{
 };
 pub use query::{Filter, Phrasing, Query, TimeRange, Unit};
 pub use recall::{Citation, Considered, Fate, Provenance, Recall, RecallId, Score};
-pub use tokens::{Tokens, estimate_tokens};
+pub use tokens::{NoTokenizers, TokenCounter, Tokenizers, Tokens};

@@ -1,6 +1,7 @@
-//! How many tokens a text costs, near enough for budgets, without any model's tokenizer.
+//! Tokens, and what counts them.
 
 use std::ops::{Add, AddAssign};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -21,13 +22,13 @@ impl Add for Tokens {
     type Output = Tokens;
 
     fn add(self, other: Tokens) -> Tokens {
-        Tokens(self.0 + other.0)
+        Tokens(self.0.saturating_add(other.0))
     }
 }
 
 impl AddAssign for Tokens {
     fn add_assign(&mut self, other: Tokens) {
-        self.0 += other.0;
+        *self = *self + other;
     }
 }
 
@@ -37,101 +38,25 @@ impl std::iter::Sum for Tokens {
     }
 }
 
-/// About how many tokens a current model's tokenizer makes of `text`.
-///
-/// Counts words by their length, CJK characters and punctuation one by one: a word of Latin letters costs one token
-/// for each begun run of six letters, one with letters beyond ASCII for each begun run of four, digits go three to a
-/// token, a CJK ideograph, kana or hangul syllable is 0.8 of one.
-#[must_use]
-pub fn estimate_tokens(text: &str) -> Tokens {
-    let mut tenths = 0_usize;
-    let mut run = Run::default();
-    for c in text.chars() {
-        let kind = Kind::of(c);
-        if kind != run.kind {
-            tenths += run.cost();
-            run = Run { kind, letters: 0, beyond_ascii: false };
-        }
-        run.letters += 1;
-        run.beyond_ascii |= !c.is_ascii();
-    }
-    tenths += run.cost();
-    Tokens(tenths.div_ceil(10))
+/// Counts what texts cost a model. Fast enough to be asked for every text of a prompt.
+pub trait TokenCounter: Send + Sync {
+    /// How many tokens `text` has, whatever it says: words that are special to the model count as any other text.
+    fn count(&self, text: &str) -> Tokens;
 }
 
-#[derive(Default)]
-struct Run {
-    kind: Kind,
-    letters: usize,
-    beyond_ascii: bool,
+/// The tokenizers that are at hand.
+pub trait Tokenizers: Send + Sync {
+    /// Counts as `model` does; `None` when its tokenizer is not known. The first call for a model may take as long as
+    /// its tokenizer takes to load, which is no time to keep others waiting.
+    fn of_model(&self, model: &str) -> Option<Arc<dyn TokenCounter>>;
 }
 
-impl Run {
-    /// In tenths of a token.
-    fn cost(&self) -> usize {
-        match self.kind {
-            Kind::Space if self.letters > 4 => 10,
-            Kind::Space => 0,
-            Kind::Letter if self.beyond_ascii => 10 * self.letters.div_ceil(4),
-            Kind::Letter => 10 * self.letters.div_ceil(6),
-            Kind::Digit => 10 * self.letters.div_ceil(3),
-            Kind::Cjk => 8 * self.letters,
-            Kind::Sign => 10 * self.letters.div_ceil(2),
-        }
-    }
-}
+/// No tokenizer at all: every count is an estimate.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoTokenizers;
 
-#[derive(Default, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    #[default]
-    Space,
-    Letter,
-    Digit,
-    Cjk,
-    Sign,
-}
-
-impl Kind {
-    fn of(c: char) -> Kind {
-        match c {
-            c if c.is_whitespace() => Kind::Space,
-            c if c.is_ascii_digit() => Kind::Digit,
-            '\u{2E80}'..='\u{9FFF}' | '\u{AC00}'..='\u{D7AF}' | '\u{F900}'..='\u{FAFF}' | '\u{FF00}'..='\u{FFEF}' => {
-                Kind::Cjk
-            }
-            '\u{20000}'..='\u{3FFFF}' => Kind::Cjk,
-            c if c.is_alphanumeric() => Kind::Letter,
-            _ => Kind::Sign,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(text: &str, least: usize, most: usize) {
-        let tokens = estimate_tokens(text).0;
-        assert!((least..=most).contains(&tokens), "{text:?}: {tokens} not in {least}..={most}");
-    }
-
-    #[test]
-    fn an_estimate_is_near_what_tokenizers_say() {
-        check("", 0, 0);
-        check("Hello, world!", 4, 4);
-        check("The quick brown fox jumps over the lazy dog.", 9, 11);
-        check("我喜欢在周末去北京爬山", 8, 11);
-        check("Die Donaudampfschifffahrtsgesellschaft fährt heute nicht.", 10, 16);
-    }
-
-    #[test]
-    fn more_text_never_costs_less() {
-        let text = "Ein Satz mit 123 Zahlen, 中文 and signs --- !!!";
-        let mut last = 0;
-        for (end, _) in text.char_indices() {
-            let now = estimate_tokens(&text[..end]).0;
-            assert!(now >= last);
-            last = now;
-        }
+impl Tokenizers for NoTokenizers {
+    fn of_model(&self, _: &str) -> Option<Arc<dyn TokenCounter>> {
+        None
     }
 }
