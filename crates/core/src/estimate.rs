@@ -29,10 +29,10 @@ struct Reader<'a> {
     kana: usize,
 }
 
-/// Where [`Reader::surplus`] begins, and what it is worth: below it, letters cost less than [`PAIRS`] says.
-const USUAL_SURPLUS: usize = 20;
+/// Where [`Reader::surplus`] begins. Below it, letters cost less than [`PAIRS`] says.
+const USUAL_SURPLUS: usize = 36;
 /// The most that letters are made cheaper, in hundredths.
-const CHEAPEST: usize = 40;
+const CHEAPEST: usize = 20;
 /// Over how many words the average goes, about.
 const RECENT_WORDS: usize = 24;
 
@@ -93,6 +93,7 @@ impl Reader<'_> {
         let mut cost = 0;
         let mut before = None;
         let mut same = 0;
+        let mut changes = 0;
         let (_, length) = run(self.rest, |kind| kind == Kind::Sign);
         let (signs, after) = self.rest.split_at_checked(length).unwrap_or((self.rest, ""));
         for sign in signs.chars() {
@@ -100,8 +101,9 @@ impl Reader<'_> {
             cost += match before {
                 None => first_sign(sign),
                 Some(_) if same > 0 => 8,
-                Some(_) => next_sign(sign),
+                Some(_) => next_sign(sign, changes),
             };
+            changes += usize::from(same == 0);
             before = Some(sign);
         }
         let lines = after.len() - after.trim_start_matches(['\n', '\r', '/']).len();
@@ -228,11 +230,13 @@ fn first_sign(sign: char) -> usize {
     }
 }
 
-/// What another sign right behind one costs.
-fn next_sign(sign: char) -> usize {
+/// What another sign right behind `changes` others costs.
+fn next_sign(sign: char, changes: usize) -> usize {
     match sign {
         '\u{1F000}'..='\u{1FFFF}' => 170,
-        '\0'..='\u{7f}' => 34,
+        // Two signs are often one token, as in `()` and `":`.
+        '\0'..='\u{7f}' if changes == 1 => 4,
+        '\0'..='\u{7f}' => 38,
         _ => 70,
     }
 }
@@ -341,9 +345,9 @@ impl Script {
             (Script::Indic, _) => 25,
             (Script::Thai, 1) => 97,
             (Script::Thai, 2..=4) => 48,
-            (Script::Thai, _) => 30,
+            (Script::Thai, _) => 42,
             (Script::Hangul, 1) => 105,
-            (Script::Hangul, 2..=6) => 52,
+            (Script::Hangul, 2..=6) => 57,
             (Script::Hangul, _) => 30,
             // About one token for each byte but the first: scripts that tokenizers have hardly seen.
             _ => 200,

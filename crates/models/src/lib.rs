@@ -14,6 +14,7 @@ mod ollama;
 mod openai;
 mod remote;
 mod settings;
+mod tokens;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -30,6 +31,7 @@ use remote::Remote;
 pub use chat::{ChatKind, ChatSettings, RewriterSettings, ScriptedAnswer, ScriptedChat, open_chat};
 pub use offline::Offline;
 pub use settings::{EmbedderKind, EmbedderSettings, Secret};
+pub use tokens::OpenAiTokenizers;
 
 /// The most embeddings that are kept in memory, whatever the settings say: about 2 GB.
 const MOST_CACHE_ENTRIES: usize = 1_000_000;
