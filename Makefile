@@ -3,10 +3,10 @@
 # Building needs no database: .sqlx/ holds what the SQL macros have to know.
 export SQLX_OFFLINE = true
 
-.PHONY: help setup run test bench lint deny
+.PHONY: help setup run test contract contract-real bench lint deny
 
 help:  ## lists what can be done
-	@sed -n 's/^\([a-z]*\):.*  ## /  make \1\t/p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*  ## /  make \1\t/p' Makefile
 
 setup:  ## fetches the private Postgres and the model, and says what else is missing
 	scripts/setup
@@ -17,6 +17,12 @@ run: setup  ## builds the server and starts it
 
 test: setup lint  ## checks and tests everything, on a throw-away database
 	scripts/with-postgres scripts/test
+
+contract: setup  ## has OpenAI's own client and LangChain talk through skymem to a scripted model server
+	scripts/with-postgres scripts/contract
+
+contract-real: setup  ## the same with a small real language model, which is fetched first (130 MB)
+	scripts/with-postgres scripts/contract real
 
 bench: setup  ## measures speed, and recall on the conversations in LOCOMO=file
 	cargo build --release --locked --package skymem --package skymem-bench
