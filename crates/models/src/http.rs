@@ -13,6 +13,8 @@ use crate::settings::Secret;
 const WAITS: [Duration; 2] = [Duration::from_millis(300), Duration::from_millis(1_500)];
 /// The longest wait that a server may ask for.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// Stands for what a server said.
+const LEFT_OUT: &str = "its words are left out, they quote what was asked";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What to do about an answer of this status, as the callers know their servers; `None` when there is nothing to say.
@@ -57,7 +59,8 @@ pub(crate) struct Failure {
     pub(crate) error: ModelError,
     /// What the server answered, when it did.
     pub(crate) status: Option<StatusCode>,
-    /// The server's own words about it, in one short line; empty when it has none.
+    /// The server's own words about it, in one short line; empty when it has none. Not to be passed on: they may quote
+    /// what somebody said.
     pub(crate) message: String,
     /// Whether another try may succeed, and how long the server asks to wait.
     again: Option<Option<Duration>>,
@@ -137,15 +140,15 @@ impl Server {
         while let Some(chunk) = response.chunk().await.map_err(|error| self.no_answer(path, late, error))? {
             body.extend_from_slice(&chunk);
             if body.len() > self.longest_answer_bytes {
-                return Err(self.unusable(path, "it does not stop answering").into());
+                return Err(self.unusable(path, "it does not stop answering", &[]).into());
             }
         }
         Ok(body)
     }
 
-    /// The server answered, and not what was asked for.
-    pub(crate) fn unusable(&self, path: &str, why: &str) -> ModelError {
-        let why = self.without_key(why.to_owned());
+    /// The server answered, and not what was asked for: `why`, unless that quotes something `private`.
+    pub(crate) fn unusable(&self, path: &str, why: &str, private: &[&str]) -> ModelError {
+        let why = if quotes(why, private) { LEFT_OUT.to_owned() } else { self.without_key(why.to_owned()) };
         ModelError::Unusable(format!("{} at {}: {why}", self.model, self.shown(path)))
     }
 
@@ -178,11 +181,10 @@ impl Server {
     fn bad_status(&self, path: &str, bad: BadStatus, private: &[&str], advice: Advice<'_>) -> Failure {
         let BadStatus { status, body, wait } = bad;
         let mut said = format!("{} at {} answered {status}", self.model, self.shown(path));
-        let mut message = self.without_key(message(&body));
+        let message = self.without_key(message(&body));
         if quotes(&message, private) {
-            message = "(its words are left out: they quote the question)".into();
-        }
-        if !message.is_empty() {
+            said = format!("{said}: {LEFT_OUT}");
+        } else if !message.is_empty() {
             said = format!("{said}: {message}");
         }
         let advice = match status.as_u16() {

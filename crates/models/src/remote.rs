@@ -198,7 +198,7 @@ impl Source {
         let private: Vec<&str> = texts.iter().map(String::as_str).collect();
         let request = Request { path, body: &request, private: &private };
         let body = self.server.post(&request, &advice).await.map_err(|failure| failure.error)?;
-        let vectors = self.dialect.vectors(&body).map_err(|why| self.server.unusable(path, &why))?;
+        let vectors = self.dialect.vectors(&body).map_err(|why| self.server.unusable(path, &why, &private))?;
         if vectors.len() != texts.len() {
             let (got, count) = (vectors.len(), texts.len());
             return Err(ModelError::Unusable(format!("{} sent {got} vectors for {count} texts", self.model)));

@@ -4,10 +4,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use async_trait::async_trait;
-use chrono::{DateTime, NaiveDate, Utc};
+use chrono::NaiveDate;
 use skymem_core::{ChatAnswer, ChatModel, ChatRequest, ModelError};
 use tokio::sync::Semaphore;
 
+use super::Now;
 use super::answer::estimate_question;
 use crate::http::refused;
 
@@ -97,17 +98,13 @@ pub(super) struct Purse {
     section: &'static str,
     /// 0 for no limit.
     daily_tokens: u64,
-    now: Arc<dyn Fn() -> DateTime<Utc> + Send + Sync>,
+    now: Now,
     spent: Mutex<(NaiveDate, u64)>,
 }
 
 impl Purse {
     /// A purse of `daily_tokens`, 0 for no limit, as `section` of the configuration says.
-    pub(super) fn new(
-        section: &'static str,
-        daily_tokens: u64,
-        now: Arc<dyn Fn() -> DateTime<Utc> + Send + Sync>,
-    ) -> Self {
+    pub(super) fn new(section: &'static str, daily_tokens: u64, now: Now) -> Self {
         let today = now().date_naive();
         Self { section, daily_tokens, now, spent: Mutex::new((today, 0)) }
     }
@@ -142,6 +139,7 @@ impl Purse {
 mod tests {
     use std::sync::atomic::{AtomicI64, Ordering};
 
+    use chrono::DateTime;
     use futures_util::future::{join_all, poll_immediate};
     use skymem_core::{Message, Role};
 
@@ -252,6 +250,36 @@ mod tests {
         }
 
         assert_eq!(purse.today().1, 0);
+    }
+
+    #[tokio::test]
+    async fn every_question_is_counted_by_what_became_of_it() {
+        let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+        let _recording = metrics::set_default_local_recorder(&recorder);
+        let script = [
+            "fine".into(),
+            ScriptedAnswer::Cut("fi".into()),
+            ScriptedAnswer::Refuses("no".into()),
+            ScriptedAnswer::Unreachable,
+            ScriptedAnswer::Unusable,
+            ScriptedAnswer::Hangs,
+        ];
+        let World { model, purse, .. } = world(1, 10_000, ScriptedChat::saying(script));
+
+        for _ in 0..6 {
+            let _ = poll_immediate(model.answer(&question())).await;
+        }
+        let spent = purse.today().1;
+        purse.spend(10_000);
+        model.answer(&question()).await.unwrap_err();
+
+        let page = recorder.handle().render();
+        for status in ["ok", "cut", "refused", "unreachable", "unusable", "abandoned", "capped"] {
+            let line = format!("skymem_chat_requests_total{{purpose=\"test\",status=\"{status}\"}} 1");
+            assert!(page.contains(&line), "{line} is not in:\n{page}");
+        }
+        assert!(page.contains(&format!("skymem_chat_tokens_total{{purpose=\"test\"}} {spent}")), "{page}");
+        assert!(page.contains("skymem_chat_seconds_count{purpose=\"test\"} 6"), "{page}");
     }
 
     #[test]

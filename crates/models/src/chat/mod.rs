@@ -16,7 +16,7 @@ mod settings;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use skymem_core::{ChatModels, ModelError, SharedChatModel};
+use skymem_core::{ChatModel, ChatModels, ModelError, SharedChatModel};
 use tokio::sync::Semaphore;
 
 use crate::http::refused;
@@ -42,31 +42,92 @@ pub fn open_chat(
     now: impl Fn() -> DateTime<Utc> + Send + Sync + 'static,
 ) -> Result<ChatModels, ModelError> {
     settings.check().map_err(refused)?;
-    let now: Arc<dyn Fn() -> DateTime<Utc> + Send + Sync> = Arc::new(now);
-    let new_turns = |concurrency| Arc::new(Semaphore::new(concurrency));
-    let new_purse = |one: &OneModel| Arc::new(Purse::new(one.section, one.daily_tokens, Arc::clone(&now)));
+    assemble(settings, Arc::new(now), open_one)
+}
 
-    let main = match settings.main() {
-        Some(one) => Some((open_one(&one)?, new_turns(one.concurrency), new_purse(&one))),
+type Now = Arc<dyn Fn() -> DateTime<Utc> + Send + Sync>;
+
+/// Puts the models that `open` opens behind the limits they have together and apart.
+fn assemble<M: ChatModel + 'static>(
+    settings: &ChatSettings,
+    now: Now,
+    open: impl Fn(&OneModel) -> Result<M, ModelError>,
+) -> Result<ChatModels, ModelError> {
+    let new_turns = |one: &OneModel| Arc::new(Semaphore::new(one.concurrency));
+    let new_purse = |one: &OneModel| Arc::new(Purse::new(one.section, one.daily_tokens, Arc::clone(&now)));
+    let guarded = |one: &OneModel, turns: &Arc<Semaphore>, purse: &Arc<Purse>| {
+        Ok(Arc::new(Guarded::new(open(one)?, Arc::clone(turns), Arc::clone(purse))) as SharedChatModel)
+    };
+
+    let (main, rewriter) = (settings.main(), settings.own_rewriter());
+    let limits = main.as_ref().map(|one| (new_turns(one), new_purse(one)));
+    let main = match (&main, &limits) {
+        (Some(one), Some((turns, purse))) => Some(guarded(one, turns, purse)?),
+        _ => None,
+    };
+    let rewriter = match rewriter {
+        Some(one) => {
+            let shared = limits.as_ref();
+            let turns = shared.filter(|_| one.shares.turns).map_or_else(|| new_turns(&one), |(it, _)| Arc::clone(it));
+            let purse = shared.filter(|_| one.shares.tokens).map_or_else(|| new_purse(&one), |(_, it)| Arc::clone(it));
+            Some(guarded(&one, &turns, &purse)?)
+        }
+        None if settings.rewriter_is_main() => main.clone(),
         None => None,
     };
-    let guarded = |(model, turns, purse)| Arc::new(Guarded::new(model, turns, purse)) as SharedChatModel;
-    let rewriter = match (settings.own_rewriter(), &main) {
-        (None, _) => None,
-        (Some(one), Some((_, turns, purse))) => {
-            let turns = if one.shares.turns { Arc::clone(turns) } else { new_turns(one.concurrency) };
-            let purse = if one.shares.tokens { Arc::clone(purse) } else { new_purse(&one) };
-            Some(guarded((open_one(&one)?, turns, purse)))
-        }
-        (Some(one), None) => Some(guarded((open_one(&one)?, new_turns(one.concurrency), new_purse(&one)))),
-    };
-    let main = main.map(guarded);
-    Ok(ChatModels { rewriter: if settings.rewriter_is_main() { main.clone() } else { rewriter }, main })
+    Ok(ChatModels { main, rewriter })
 }
 
 fn open_one(one: &OneModel) -> Result<RemoteChat, ModelError> {
     match one.kind {
-        settings::ChatKind::Ollama => RemoteChat::open(one, Box::new(Ollama)),
-        settings::ChatKind::OpenAi | settings::ChatKind::None => RemoteChat::open(one, Box::new(OpenAi)),
+        ChatKind::Ollama => RemoteChat::open(one, Box::new(Ollama)),
+        ChatKind::OpenAi | ChatKind::None => RemoteChat::open(one, Box::new(OpenAi)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::future::poll_immediate;
+    use skymem_core::{ChatRequest, Message, Role};
+
+    use super::*;
+
+    /// Whether the rewriter has to wait while the main model has all the turns it may have.
+    async fn rewriter_waits(rewriter: RewriterSettings) -> bool {
+        let settings = ChatSettings {
+            kind: ChatKind::Ollama,
+            model: Some("large".into()),
+            concurrency: 1,
+            rewriter,
+            ..ChatSettings::default()
+        };
+        let scripted = ScriptedChat::saying([ScriptedAnswer::Hangs]);
+        let now: Now = Arc::new(|| DateTime::<Utc>::UNIX_EPOCH);
+        let ChatModels { main, rewriter } = assemble(&settings, now, |_| Ok(scripted.clone())).unwrap();
+        let (main, rewriter) = (main.unwrap(), rewriter.unwrap());
+        let question = ChatRequest {
+            purpose: "test",
+            messages: vec![Message::new(Role::User, "hello")],
+            temperature: 0.0,
+            most_tokens: 10,
+            schema: None,
+        };
+        let mut busy = main.answer(&question);
+        assert!(poll_immediate(&mut busy).await.is_none());
+        assert!(poll_immediate(rewriter.answer(&question)).await.is_none());
+        scripted.calls() == 1
+    }
+
+    #[tokio::test]
+    async fn models_on_one_server_take_turns_and_those_on_two_do_not() {
+        let rewriter = RewriterSettings::default();
+        let small = RewriterSettings { model: Some("small".into()), ..rewriter.clone() };
+        let elsewhere = RewriterSettings { url: Some("http://elsewhere".into()), ..small.clone() };
+        let counted = RewriterSettings { concurrency: Some(1), ..small.clone() };
+
+        assert!(rewriter_waits(rewriter).await);
+        assert!(rewriter_waits(small).await);
+        assert!(!rewriter_waits(elsewhere).await);
+        assert!(!rewriter_waits(counted).await);
     }
 }

@@ -1,28 +1,13 @@
 //! Ollama's `/api/chat`, answered in one piece.
 
-use serde::Deserialize;
 use serde_json::{Value, json};
 use skymem_core::ChatRequest;
 
-use super::openai::number;
+use super::openai::{number, text};
 use super::remote::{Asked, Dialect, Listed, Manner, Said};
 use crate::http::message;
 
 pub(super) struct Ollama;
-
-#[derive(Deserialize)]
-struct Answer {
-    message: Option<Reply>,
-    done: Option<bool>,
-    done_reason: Option<String>,
-    prompt_eval_count: Option<u64>,
-    eval_count: Option<u64>,
-}
-
-#[derive(Deserialize)]
-struct Reply {
-    content: Option<String>,
-}
 
 impl Dialect for Ollama {
     fn usual_url(&self) -> &'static str {
@@ -59,18 +44,25 @@ impl Dialect for Ollama {
         request
     }
 
+    /// Of the answer only what is needed: versions differ in the rest.
     fn said(&self, body: &[u8]) -> Result<Said, String> {
-        let answer: Answer = serde_json::from_slice(body).map_err(|error| error.to_string())?;
-        let Some(reply) = answer.message else {
+        let answer: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+        let Some(reply) = answer.get("message").filter(|reply| reply.is_object()) else {
             return Err(match message(body) {
                 why if why.is_empty() => "it has no message".into(),
                 why => why,
             });
         };
-        let cut = answer.done == Some(false) || answer.done_reason.as_deref() == Some("length");
-        // A question that Ollama has in its cache is not counted by some versions: then the sum is too small to be true.
-        let tokens = answer.prompt_eval_count.zip(answer.eval_count).map(|(asked, said)| asked.saturating_add(said));
-        Ok(Said { text: reply.content.unwrap_or_default(), whole: !cut, tokens })
+        let is = |key: &str, value: Value| answer.get(key) == Some(&value);
+        let count = |key: &str| answer.get(key).and_then(Value::as_u64);
+        // A question that Ollama has in its cache is not counted by some versions: then there is no sum.
+        let tokens =
+            count("prompt_eval_count").zip(count("eval_count")).map(|(asked, said)| asked.saturating_add(said));
+        Ok(Said {
+            text: reply.get("content").map(text).unwrap_or_default(),
+            whole: !is("done", json!(false)) && !is("done_reason", json!("length")),
+            tokens,
+        })
     }
 
     fn listed(&self, body: &[u8]) -> Result<Listed, String> {
@@ -120,7 +112,8 @@ mod tests {
         });
         check(full, ("yes", true, Some(7)));
         check(json!({ "message": { "content": "yes" } }), ("yes", true, None));
-        check(json!({ "message": { "content": null } }), ("", true, None));
+        check(json!({ "message": { "content": null }, "done": "yes", "eval_count": -1 }), ("", true, None));
+        check(json!({ "message": { "content": [{ "text": "a" }, "b"] } }), ("ab", true, None));
         check(json!({ "message": { "content": "ye" }, "done_reason": "length" }), ("ye", false, None));
         check(json!({ "message": { "content": "ye" }, "done": false }), ("ye", false, None));
     }
@@ -132,7 +125,9 @@ mod tests {
             ("{}", "no message"),
             (r#"{"error": "fell over"}"#, "fell over"),
             (r#"{"message": {"content": "a"}}{"message": {"content": "b"}}"#, "trailing"),
-            (r#"{"message": {"content": 5}}"#, "invalid type"),
+            (r#"{"message": "fell over"}"#, "fell over"),
+            (r#"{"message": 5}"#, "no message"),
+            ("[]", "no message"),
         ] {
             let error = Ollama.said(body.as_bytes()).unwrap_err();
             assert!(error.contains(part), "{body}: {error}");

@@ -106,7 +106,7 @@ impl Dialect for OpenAi {
 }
 
 /// A content: words, parts of which some are words, or nothing.
-fn text(content: &Value) -> String {
+pub(super) fn text(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
         Value::Array(parts) => parts

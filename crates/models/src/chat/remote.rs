@@ -15,7 +15,7 @@ use crate::settings::read_key;
 
 /// No honest answer is longer.
 const LONGEST_ANSWER_BYTES: usize = 4 << 20;
-/// How long a check waits for the list of models.
+/// How long a check waits for the list of models, at most.
 const CHECK_PATIENCE: Duration = Duration::from_secs(3);
 /// How many models are named when the one that is asked for is not there.
 const MOST_NAMED: usize = 8;
@@ -96,18 +96,20 @@ pub(super) struct RemoteChat {
     section: &'static str,
     model: String,
     context_tokens: u32,
+    check_patience: Duration,
     manner: Mutex<Manner>,
 }
 
 impl RemoteChat {
     pub(super) fn open(one: &OneModel, dialect: Box<dyn Dialect>) -> Result<Self, ModelError> {
+        let timeout = Duration::from_millis(one.timeout_ms);
         let server = Server::new(Place {
             of: one.section,
             url: one.url.as_deref().unwrap_or(dialect.usual_url()),
             tail: dialect.path(),
             key: read_key(one.section, one.key.as_ref(), one.key_file.as_deref())?,
             model: &one.model,
-            timeout: Duration::from_millis(one.timeout_ms),
+            timeout,
             longest_answer_bytes: LONGEST_ANSWER_BYTES,
         })?;
         Ok(Self {
@@ -116,6 +118,7 @@ impl RemoteChat {
             section: one.section,
             model: one.model.clone(),
             context_tokens: one.context_tokens,
+            check_patience: CHECK_PATIENCE.min(timeout),
             manner: Mutex::default(),
         })
     }
@@ -126,15 +129,14 @@ impl RemoteChat {
 
     async fn post(&self, manner: Manner, question: &ChatRequest) -> Result<Vec<u8>, Failure> {
         let asked = Asked { model: &self.model, context_tokens: self.context_tokens, manner };
-        let private: Vec<&str> = question.messages.iter().map(|message| message.content.as_str()).collect();
         let body = self.dialect.request(&asked, question);
-        let request = Request { path: self.dialect.path(), body: &body, private: &private };
+        let request = Request { path: self.dialect.path(), body: &body, private: &contents(question) };
         self.server.post(&request, &|status| self.dialect.advice(status, &self.model)).await
     }
 
     /// The answer in `body`, checked for what every caller would check.
     fn read(&self, question: &ChatRequest, body: &[u8]) -> Result<ChatAnswer, ModelError> {
-        let unusable = |why: &str| self.server.unusable(self.dialect.path(), why);
+        let unusable = |why: &str| self.server.unusable(self.dialect.path(), why, &contents(question));
         let Said { text, whole, tokens } = self.dialect.said(body).map_err(|why| unusable(&why))?;
         let text = words(&text, question.schema.is_some()).to_owned();
         if text.is_empty() {
@@ -187,7 +189,7 @@ impl ChatModel for RemoteChat {
             404 => Some("check `url`".to_owned()),
             _ => None,
         };
-        let body = match self.server.get(path, CHECK_PATIENCE, &advice).await {
+        let body = match self.server.get(path, self.check_patience, &advice).await {
             Ok(body) => body,
             // It is there and lists nothing: whether it has the model shows when it is asked.
             Err(Failure { status: Some(StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED), .. }) => {
@@ -195,9 +197,11 @@ impl ChatModel for RemoteChat {
             }
             Err(failure) => return Err(failure.error),
         };
-        let Listed { names, any_name } =
-            self.dialect.listed(&body).map_err(|why| self.server.unusable(path, &format!("{why}; check `url`")))?;
-        if any_name || names.iter().any(|name| *name == self.model) {
+        let Listed { names, any_name } = self
+            .dialect
+            .listed(&body)
+            .map_err(|why| self.server.unusable(path, &format!("{why}; check `url`"), &[]))?;
+        if any_name || names.contains(&self.model) {
             return Ok(());
         }
         let mut has = names.iter().take(MOST_NAMED).cloned().collect::<Vec<_>>().join(", ");
@@ -212,4 +216,9 @@ impl ChatModel for RemoteChat {
             self.server.shown("")
         )))
     }
+}
+
+/// What somebody said, in `question`.
+fn contents(question: &ChatRequest) -> Vec<&str> {
+    question.messages.iter().map(|message| message.content.as_str()).collect()
 }

@@ -32,10 +32,13 @@ use super::answer::estimate;
 /// ```
 #[derive(Clone)]
 pub struct ScriptedChat {
-    script: Arc<dyn Fn(usize, &ChatRequest) -> ScriptedAnswer + Send + Sync>,
+    script: Arc<Script>,
     heard: Arc<Mutex<Vec<ChatRequest>>>,
     away: Arc<Mutex<Option<String>>>,
 }
+
+/// What to do with a question, by how many came before it.
+type Script = dyn Fn(usize, &ChatRequest) -> ScriptedAnswer + Send + Sync;
 
 /// What a [`ScriptedChat`] does with a question.
 #[derive(Debug, Clone, PartialEq, Eq)]

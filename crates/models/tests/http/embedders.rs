@@ -1,130 +1,36 @@
-//! Embedders behind HTTP, against a server that answers as scripted.
-
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends where it fails")]
-
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+//! Embedders behind HTTP.
 
 use serde_json::{Value, json};
 use skymem_core::{ModelError, Purpose};
 use skymem_models::{EmbedderKind, EmbedderSettings, Secret, open};
 
-/// Answers each connection with the next answer of its script, the last one for ever; keeps what it was asked.
-struct Server {
-    url: String,
-    heard: Arc<Mutex<Vec<Heard>>>,
+use crate::server::{Answer, Server, nobody};
+
+/// One vector per text, `[length of the text, 1, 0]`, in OpenAI's form.
+const VECTORS: Answer = Answer::Made(|body| json!({ "data": vectors(body) }));
+/// The same, the last text first.
+const BACKWARDS: Answer = Answer::Made(|body| json!({ "data": vectors(body).into_iter().rev().collect::<Vec<_>>() }));
+
+fn vectors(body: &Value) -> Vec<Value> {
+    let texts = body["input"].as_array().unwrap().iter().enumerate();
+    texts.map(|(index, text)| json!({ "index": index, "embedding": [text.as_str().unwrap().len(), 1, 0] })).collect()
 }
 
-struct Heard {
-    path: String,
-    authorization: Option<String>,
-    body: Value,
-}
-
-#[derive(Clone)]
-enum Answer {
-    Json(u16, Value),
-    Text(u16, &'static str),
-    /// 429 that asks to come back at once.
-    Busy,
-    /// One vector per text, `[length of the text, 1, 0]`, in OpenAI's form.
-    Vectors,
-    /// The same, the last text first.
-    Backwards,
-    /// Hangs up without a word.
-    Nothing,
-    /// Takes longer than anyone waits.
-    Slow,
-}
-
-impl Server {
-    fn start(script: Vec<Answer>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let ears = heard.clone();
-        // It ends with the test's process.
-        std::thread::spawn(move || {
-            let mut script = script.into_iter().peekable();
-            for stream in listener.incoming() {
-                let answer = script.next().unwrap();
-                if script.peek().is_none() {
-                    script = vec![answer.clone()].into_iter().peekable();
-                }
-                let ears = ears.clone();
-                std::thread::spawn(move || serve(stream.unwrap(), &answer, &ears));
-            }
-        });
-        Self { url, heard }
-    }
-
-    fn settings(&self, kind: EmbedderKind) -> EmbedderSettings {
-        EmbedderSettings {
-            kind,
-            model: Some("test-model".into()),
-            url: Some(self.url.clone()),
-            dimensions: Some(3),
-            timeout_ms: 2_000,
-            ..EmbedderSettings::default()
-        }
-    }
-
-    async fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, ModelError> {
-        let embedder = open(&self.settings(EmbedderKind::OpenAi)).await?;
-        let embeddings = embedder.embed(texts, Purpose::Passage).await?;
-        Ok(embeddings.into_iter().map(|embedding| embedding.0).collect())
-    }
-
-    fn times_asked(&self) -> usize {
-        self.heard.lock().unwrap().len()
+fn settings(server: &Server, kind: EmbedderKind) -> EmbedderSettings {
+    EmbedderSettings {
+        kind,
+        model: Some("test-model".into()),
+        url: Some(server.url.clone()),
+        dimensions: Some(3),
+        timeout_ms: 2_000,
+        ..EmbedderSettings::default()
     }
 }
 
-fn serve(mut stream: TcpStream, answer: &Answer, heard: &Mutex<Vec<Heard>>) {
-    let mut reader = BufReader::new(stream.try_clone().unwrap());
-    let mut lines = Vec::new();
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line).unwrap();
-        match line.trim_end() {
-            "" => break,
-            line => lines.push(line.to_owned()),
-        }
-    }
-    let header = |name: &str| {
-        lines
-            .iter()
-            .find_map(|line| line.split_once(": ").filter(|(key, _)| key.eq_ignore_ascii_case(name)))
-            .map(|it| it.1)
-    };
-    let mut body = vec![0; header("content-length").map_or(0, |length| length.parse().unwrap())];
-    reader.read_exact(&mut body).unwrap();
-    let body: Value = serde_json::from_slice(&body).unwrap();
-    heard.lock().unwrap().push(Heard {
-        path: lines[0].split(' ').nth(1).unwrap().to_owned(),
-        authorization: header("authorization").map(str::to_owned),
-        body: body.clone(),
-    });
-
-    let vectors = || {
-        let texts = body["input"].as_array().unwrap().iter();
-        texts
-            .enumerate()
-            .map(|(index, text)| json!({ "index": index, "embedding": [text.as_str().unwrap().len(), 1, 0] }))
-    };
-    let (status, extra, text) = match answer {
-        Answer::Json(status, json) => (*status, "", json.to_string()),
-        Answer::Text(status, text) => (*status, "", (*text).to_owned()),
-        Answer::Busy => (429, "retry-after: 0\r\n", String::new()),
-        Answer::Vectors => (200, "", json!({ "data": vectors().collect::<Vec<_>>() }).to_string()),
-        Answer::Backwards => (200, "", json!({ "data": vectors().rev().collect::<Vec<_>>() }).to_string()),
-        Answer::Nothing => return,
-        Answer::Slow => return std::thread::sleep(Duration::from_secs(60)),
-    };
-    let length = text.len();
-    let _ = write!(stream, "HTTP/1.1 {status} X\r\ncontent-length: {length}\r\n{extra}connection: close\r\n\r\n{text}");
+async fn embed(server: &Server, texts: &[&str]) -> Result<Vec<Vec<f32>>, ModelError> {
+    let embedder = open(&settings(server, EmbedderKind::OpenAi)).await?;
+    let embeddings = embedder.embed(texts, Purpose::Passage).await?;
+    Ok(embeddings.into_iter().map(|embedding| embedding.0).collect())
 }
 
 fn unit(length: usize) -> Vec<f32> {
@@ -141,10 +47,10 @@ fn same(vectors: &[Vec<f32>], expected: &[Vec<f32>]) {
 
 #[tokio::test]
 async fn vectors_come_back_in_order_and_of_length_one() {
-    for answer in [Answer::Vectors, Answer::Backwards] {
+    for answer in [VECTORS, BACKWARDS] {
         let server = Server::start(vec![answer]);
 
-        let vectors = server.embed(&["a", "four", "seventy"]).await.unwrap();
+        let vectors = embed(&server, &["a", "four", "seventy"]).await.unwrap();
 
         same(&vectors, &[unit(1), unit(4), unit(7)]);
         let heard = server.heard.lock().unwrap();
@@ -159,17 +65,17 @@ async fn a_server_without_indexes_answers_in_order() {
     let data = json!({ "data": [{ "embedding": [2, 0, 0] }, { "embedding": [0, 5, 0] }] });
     let server = Server::start(vec![Answer::Json(200, data)]);
 
-    same(&server.embed(&["x", "y"]).await.unwrap(), &[vec![1.0, 0.0, 0.0], vec![0.0, 1.0, 0.0]]);
+    same(&embed(&server, &["x", "y"]).await.unwrap(), &[vec![1.0, 0.0, 0.0], vec![0.0, 1.0, 0.0]]);
 }
 
 #[tokio::test]
 async fn many_texts_go_in_batches_each_behind_its_prefix() {
-    let server = Server::start(vec![Answer::Vectors]);
+    let server = Server::start(vec![VECTORS]);
     let settings = EmbedderSettings {
         batch_size: 2,
         passage_prefix: Some("12345".into()),
         key: Some(Secret("sk-1".into())),
-        ..server.settings(EmbedderKind::OpenAi)
+        ..settings(&server, EmbedderKind::OpenAi)
     };
     let embedder = open(&settings).await.unwrap();
 
@@ -184,8 +90,8 @@ async fn many_texts_go_in_batches_each_behind_its_prefix() {
 
 #[tokio::test]
 async fn the_dimensions_are_asked_for_when_they_are_not_configured() {
-    let server = Server::start(vec![Answer::Vectors]);
-    let settings = EmbedderSettings { dimensions: None, ..server.settings(EmbedderKind::OpenAi) };
+    let server = Server::start(vec![VECTORS]);
+    let settings = EmbedderSettings { dimensions: None, ..settings(&server, EmbedderKind::OpenAi) };
 
     let embedder = open(&settings).await.unwrap();
 
@@ -194,10 +100,10 @@ async fn the_dimensions_are_asked_for_when_they_are_not_configured() {
 
 #[tokio::test]
 async fn a_busy_or_stumbling_server_is_asked_again() {
-    for first in [Answer::Busy, Answer::Text(503, "loading"), Answer::Nothing] {
-        let server = Server::start(vec![first, Answer::Vectors]);
+    for first in [Answer::Busy, Answer::text(503, "loading"), Answer::Nothing] {
+        let server = Server::start(vec![first, VECTORS]);
 
-        same(&server.embed(&["a"]).await.unwrap(), &[unit(1)]);
+        same(&embed(&server, &["a"]).await.unwrap(), &[unit(1)]);
 
         assert_eq!(server.times_asked(), 2);
     }
@@ -207,7 +113,7 @@ async fn a_busy_or_stumbling_server_is_asked_again() {
 async fn a_server_that_stays_busy_is_given_up_and_may_be_asked_later() {
     let server = Server::start(vec![Answer::Busy]);
 
-    let error = server.embed(&["a"]).await.unwrap_err();
+    let error = embed(&server, &["a"]).await.unwrap_err();
 
     assert!(matches!(error, ModelError::Unreachable { .. }), "{error:?}");
     assert_eq!(server.times_asked(), 3);
@@ -216,7 +122,7 @@ async fn a_server_that_stays_busy_is_given_up_and_may_be_asked_later() {
 #[tokio::test]
 async fn a_server_that_takes_too_long_is_asked_only_once() {
     let server = Server::start(vec![Answer::Slow]);
-    let settings = EmbedderSettings { timeout_ms: 200, ..server.settings(EmbedderKind::OpenAi) };
+    let settings = EmbedderSettings { timeout_ms: 200, ..settings(&server, EmbedderKind::OpenAi) };
     let embedder = open(&settings).await.unwrap();
 
     let error = embedder.embed(&["a"], Purpose::Query).await.unwrap_err();
@@ -233,12 +139,12 @@ async fn a_refusal_is_final_and_says_what_to_do() {
         (Answer::Json(401, no_key), ["test-model", "check `key`"]),
         (Answer::Json(404, json!({ "error": "no such model" })), ["no such model", "check `url`"]),
         (Answer::Json(400, json!({ "message": "input is too long" })), ["input is too long", "400"]),
-        (Answer::Text(413, ""), ["413", "batch_size"]),
-        (Answer::Text(301, "moved"), ["301", "final address"]),
+        (Answer::text(413, ""), ["413", "batch_size"]),
+        (Answer::text(301, "moved"), ["301", "final address"]),
     ] {
         let server = Server::start(vec![answer]);
         let settings =
-            EmbedderSettings { key: Some(Secret("sk-secret".into())), ..server.settings(EmbedderKind::OpenAi) };
+            EmbedderSettings { key: Some(Secret("sk-secret".into())), ..settings(&server, EmbedderKind::OpenAi) };
         let embedder = open(&settings).await.unwrap();
 
         let error = embedder.embed(&["a"], Purpose::Query).await.unwrap_err();
@@ -255,8 +161,8 @@ async fn a_refusal_is_final_and_says_what_to_do() {
 async fn nonsense_is_not_taken_for_a_vector() {
     let one = |embedding: Value| Answer::Json(200, json!({ "data": [{ "index": 0, "embedding": embedding }] }));
     for (answer, part) in [
-        (Answer::Text(200, "<html>"), "expected value"),
-        (Answer::Text(200, ""), "EOF"),
+        (Answer::text(200, "<html>"), "expected value"),
+        (Answer::text(200, ""), "EOF"),
         (Answer::Json(200, json!({ "data": [] })), "0 vectors for 1"),
         (Answer::Json(200, json!({ "embeddings": [[1, 2, 3]] })), "missing field"),
         (Answer::Json(200, json!({ "data": [{ "index": 7, "embedding": [1, 2, 3] }] })), "numbered"),
@@ -265,11 +171,11 @@ async fn nonsense_is_not_taken_for_a_vector() {
         (one(json!([1e39, 0, 0])), "infinities"),
         (one(json!([null, 1, 2])), "null"),
         (one(json!("AACAPwAAAEA=")), "expected a sequence"),
-        (Answer::Text(200, r#"{"data":[{"embedding":[NaN,1,2]}]}"#), "expected value"),
+        (Answer::text(200, r#"{"data":[{"embedding":[NaN,1,2]}]}"#), "expected value"),
     ] {
         let server = Server::start(vec![answer]);
 
-        let error = server.embed(&["a"]).await.unwrap_err();
+        let error = embed(&server, &["a"]).await.unwrap_err();
 
         assert!(matches!(error, ModelError::Unusable(_)), "{error:?}");
         assert!(error.to_string().contains(part), "{part}: {error}");
@@ -278,14 +184,10 @@ async fn nonsense_is_not_taken_for_a_vector() {
 
 #[tokio::test]
 async fn where_nobody_listens_it_opens_with_dimensions_and_says_so_without() {
-    let url = {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        format!("http://{}", listener.local_addr().unwrap())
-    };
     let settings = EmbedderSettings {
         kind: EmbedderKind::Ollama,
         model: Some("m".into()),
-        url: Some(url),
+        url: Some(nobody()),
         dimensions: Some(3),
         ..EmbedderSettings::default()
     };
@@ -304,7 +206,7 @@ async fn ollama_is_asked_in_its_own_words_and_never_to_cut() {
     let answer = json!({ "model": "test-model", "embeddings": [[3, 4, 0], [0, 0, 2]] });
     let server =
         Server::start(vec![Answer::Json(200, answer), Answer::Json(404, json!({ "error": "model not found" }))]);
-    let embedder = open(&server.settings(EmbedderKind::Ollama)).await.unwrap();
+    let embedder = open(&settings(&server, EmbedderKind::Ollama)).await.unwrap();
 
     let embeddings = embedder.embed(&["a", "b"], Purpose::Query).await.unwrap();
     let error = embedder.embed(&["c"], Purpose::Query).await.unwrap_err();
@@ -341,9 +243,9 @@ async fn settings_that_make_no_sense_are_refused() {
 
 #[tokio::test]
 async fn a_text_that_is_too_long_is_not_sent() {
-    let server = Server::start(vec![Answer::Vectors]);
+    let server = Server::start(vec![VECTORS]);
 
-    let error = server.embed(&[&"word ".repeat(5_000)]).await.unwrap_err();
+    let error = embed(&server, &[&"word ".repeat(5_000)]).await.unwrap_err();
 
     assert!(error.to_string().contains("split"), "{error}");
     assert_eq!(server.times_asked(), 0);
