@@ -10,6 +10,8 @@ use actix_web::middleware::Next;
 use actix_web::{Error, HttpMessage, HttpResponse};
 
 use crate::error::Problem;
+use crate::proxy;
+use crate::proxy::openai::{self, AsItIs};
 
 /// Carries the request's id over to the answer, shapes errors, and adds headers.
 pub(crate) async fn complete(
@@ -20,6 +22,7 @@ pub(crate) async fn complete(
         id: request_id(&request),
         head_only: request.method() == Method::HEAD,
         is_docs: request.path().starts_with("/docs"),
+        is_proxied: proxy::is_mine(request.path()),
     };
     if about.head_only {
         // Routes know GET alone; the connection remembers by itself to send no body.
@@ -42,27 +45,46 @@ struct About {
     id: String,
     head_only: bool,
     is_docs: bool,
+    /// Whether OpenAI's clients are answered.
+    is_proxied: bool,
 }
 
 impl About {
     fn completes(&self, mut response: HttpResponse) -> HttpResponse {
         let status = response.status();
-        if status.is_client_error() || status.is_server_error() {
+        let as_it_is = response.extensions_mut().remove::<AsItIs>().is_some();
+        if as_it_is {
+            // It was there so that nothing compresses what is relayed.
+            let headers = response.headers_mut();
+            if headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding == "identity") {
+                headers.remove(header::CONTENT_ENCODING);
+            }
+        } else if status.is_client_error() || status.is_server_error() {
             let ours = response.extensions_mut().remove::<Problem>();
             let problem = ours.unwrap_or_else(|| Problem::of_status(status)).in_request(&self.id);
-            let body = if self.head_only { Vec::new() } else { problem.to_json() };
+            let (status, kind, body) = match self.is_proxied {
+                true => {
+                    let (status, body) = openai::of_problem(&problem);
+                    (status, "application/json", body)
+                }
+                false => (status, Problem::CONTENT_TYPE, problem.to_json()),
+            };
+            let body = if self.head_only { Vec::new() } else { body };
             response = response.set_body(BoxBody::new(body));
+            *response.status_mut() = status;
             let headers = response.headers_mut();
             headers.remove(header::CONTENT_LENGTH);
             headers.remove(header::CONTENT_ENCODING);
-            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(Problem::CONTENT_TYPE));
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
         }
-        self.add_headers(response.headers_mut());
+        self.add_headers(response.headers_mut(), as_it_is);
         response
     }
 
-    fn add_headers(&self, headers: &mut HeaderMap) {
-        if let Ok(id) = HeaderValue::from_str(&self.id) {
+    fn add_headers(&self, headers: &mut HeaderMap, as_it_is: bool) {
+        // Whoever answers names the request: for what is relayed that is the upstream.
+        let named = as_it_is && headers.contains_key(X_REQUEST_ID);
+        if let (false, Ok(id)) = (named, HeaderValue::from_str(&self.id)) {
             headers.insert(X_REQUEST_ID, id);
         }
         let policy = if self.is_docs { DOCS_POLICY } else { NOTHING_POLICY };

@@ -60,8 +60,8 @@ pub(crate) struct Door {
 /// then is what the server has in memory.
 const NEVER_FAIL: [&str; 2] = ["/v1/context", "/v1/recall"];
 
-fn must_be_answered(request: &HttpRequest) -> bool {
-    NEVER_FAIL.contains(&request.path())
+pub(crate) fn must_be_answered(request: &HttpRequest) -> bool {
+    NEVER_FAIL.contains(&request.path()) || crate::proxy::is_mine(request.path())
 }
 
 /// Lets in whoever has a key that opens something, and notes who it is.
@@ -83,9 +83,20 @@ pub(crate) async fn let_in(
 
 /// Whose memory the request is about, by its key and the user it acts for.
 pub(crate) async fn identify(door: &Door, memory: &Memory, request: &HttpRequest) -> Result<Principal, ApiError> {
+    let presented = BearerAuth::extract(request).await.ok();
+    identify_by(door, memory, request, presented.as_ref().map(BearerAuth::token)).await
+}
+
+/// As [`identify`], by the key that is `presented`, if any.
+pub(crate) async fn identify_by(
+    door: &Door,
+    memory: &Memory,
+    request: &HttpRequest,
+    presented: Option<&str>,
+) -> Result<Principal, ApiError> {
     let own = match &door.without_key {
         Some(anyone) => anyone.clone(),
-        None => by_key(door, memory, request).await?,
+        None => by_key(door, memory, request, presented).await?,
     };
     let Some(name) = acting_for(request.headers())? else { return Ok(own) };
     // Whether such a user exists is for admins to know.
@@ -95,13 +106,18 @@ pub(crate) async fn identify(door: &Door, memory: &Memory, request: &HttpRequest
     Ok(Principal { user: other.ok_or_else(|| ApiError::not_found(format!("user {name}")))?, ..own })
 }
 
-async fn by_key(door: &Door, memory: &Memory, request: &HttpRequest) -> Result<Principal, ApiError> {
+async fn by_key(
+    door: &Door,
+    memory: &Memory,
+    request: &HttpRequest,
+    presented: Option<&str>,
+) -> Result<Principal, ApiError> {
     let address = door.rates.address_of(request);
     door.rates.before_key(address)?;
     // No key at all is no guess.
-    let presented = BearerAuth::extract(request).await.map_err(|_| no_key())?;
-    let verified = memory.verify_key(presented.token());
-    let Some(key) = door.keys.or(presented.token(), must_be_answered(request), verified).await? else {
+    let presented = presented.ok_or_else(no_key)?;
+    let verified = memory.verify_key(presented);
+    let Some(key) = door.keys.or(presented, must_be_answered(request), verified).await? else {
         door.rates.wrong_key(address);
         return Err(ApiError::new(
             Kind::Unauthenticated,

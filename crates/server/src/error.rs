@@ -53,6 +53,11 @@ impl ApiError {
         Self { retry_after: Some(wait), ..Self::new(Kind::RateLimited, detail) }
     }
 
+    /// Which kind of problem it is.
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
     /// In words, as the caller reads it.
     #[cfg(test)]
     pub(crate) fn detail(&self) -> &str {
@@ -324,6 +329,26 @@ impl Problem {
         self.instance = format!("urn:skymem:request:{id}");
         self.request_id = id.into();
         self
+    }
+
+    /// The status of the answer.
+    pub(crate) fn status_code(&self) -> StatusCode {
+        StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    /// The last part of its `type`.
+    pub(crate) fn slug(&self) -> &str {
+        self.kind.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// What happened this time, and what to do next.
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// The first field that cannot be accepted.
+    pub(crate) fn first_field(&self) -> Option<&str> {
+        self.errors.first().map(|error| error.field.as_str()).filter(|field| !field.is_empty())
     }
 
     /// As it is sent.

@@ -13,6 +13,7 @@ mod lately;
 mod metrics;
 mod openapi;
 mod pages;
+mod proxy;
 mod rates;
 mod settings;
 mod trace;
@@ -20,7 +21,7 @@ mod wire;
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use actix_cors::Cors;
 use actix_web::body::BoxBody;
@@ -39,6 +40,8 @@ use crate::auth::{Door, Principal};
 use crate::error::{ApiError, Kind};
 use crate::hosts::Hosts;
 use crate::lately::Lately;
+use crate::proxy::Proxy;
+pub use crate::proxy::{Identities, MemoryPlace, ProxySettings, UpstreamSettings};
 use crate::rates::Rates;
 pub use crate::settings::{AuthSettings, RateSettings, ServerSettings};
 
@@ -47,9 +50,15 @@ pub use crate::settings::{AuthSettings, RateSettings, ServerSettings};
 /// # Errors
 ///
 /// [`ServeError::Settings`] for settings that make no sense together; says which.
-pub async fn serve(memory: Memory, settings: ServerSettings, listener: TcpListener) -> Result<Running, ServeError> {
+pub async fn serve(
+    memory: Memory,
+    settings: ServerSettings,
+    proxy: ProxySettings,
+    listener: TcpListener,
+) -> Result<Running, ServeError> {
     let address = listener.local_addr()?;
     settings.check(address).map_err(ServeError::Settings)?;
+    let proxy = Data::new(Proxy::open(proxy).map_err(ServeError::Settings)?);
     let rates = Arc::new(Rates::new(&settings));
     let shared = Shared {
         door: Data::new(Door {
@@ -61,18 +70,22 @@ pub async fn serve(memory: Memory, settings: ServerSettings, listener: TcpListen
         hosts: Data::new(Hosts::new(&settings, address)),
         memory: Data::new(memory),
         settings: Data::new(settings.clone()),
+        proxy: proxy.clone(),
     };
     let mut server = HttpServer::new(move || app(&shared))
         .disable_signals()
         .shutdown_timeout(settings.shutdown_seconds)
-        .client_request_timeout(SLOWEST_HEADERS);
+        .client_request_timeout(SLOWEST_HEADERS)
+        // Whoever goes away while a model answers is noticed at once, so that the model can stop.
+        .h1_allow_half_closed(false);
     if settings.workers > 0 {
         server = server.workers(settings.workers);
     }
     let server = server.listen(listener)?.run();
     let handle = server.handle();
     let upkeep = tokio::spawn(upkeep(rates));
-    Ok(Running { address, handle, server: Some(tokio::spawn(server)), upkeep })
+    let patience = Duration::from_secs(settings.shutdown_seconds);
+    Ok(Running { address, handle, server: Some(tokio::spawn(server)), upkeep, proxy, patience })
 }
 
 /// What a client may take to send its headers.
@@ -111,6 +124,9 @@ pub struct Running {
     /// `None` once it has ended.
     server: Option<JoinHandle<std::io::Result<()>>>,
     upkeep: JoinHandle<()>,
+    proxy: Data<Proxy>,
+    /// How long what is under way may go on when the server is told to stop.
+    patience: Duration,
 }
 
 impl Running {
@@ -126,8 +142,16 @@ impl Running {
     ///
     /// When the server had failed.
     pub async fn stop(mut self) -> Result<(), ServeError> {
+        let begun = Instant::now();
         self.handle.stop(true).await;
+        // Answers that are relayed end with their connections; what was said in them may still have to be written down.
+        self.proxy.stop(self.patience.saturating_sub(begun.elapsed())).await;
         self.wait().await
+    }
+
+    /// Waits until everything that was said through the proxy so far is written down.
+    pub async fn remembers(&self) {
+        self.proxy.idle().await;
     }
 
     /// Returns when the server ends by itself, which it does only when it fails. May be given up and asked again.
@@ -166,6 +190,7 @@ struct Shared {
     settings: Data<ServerSettings>,
     door: Data<Door>,
     hosts: Data<Hosts>,
+    proxy: Data<Proxy>,
 }
 
 fn app(
@@ -233,6 +258,15 @@ fn app(
     let (app, described) = App::new()
         .into_utoipa_app()
         .openapi(openapi::begun())
+        // Before the rest of /v1, which asks for keys in its own way.
+        .service(proxy::chat)
+        .service(proxy::chat_with)
+        .service(proxy::models)
+        .service(proxy::model)
+        .service(proxy::models_of)
+        .service(proxy::model_of)
+        .service(proxy::embeddings)
+        .service(proxy::embeddings_with)
         .service(v1)
         .service(api::health::live)
         .service(api::health::ready)
@@ -253,6 +287,7 @@ fn app(
         .app_data(shared.settings.clone())
         .app_data(shared.door.clone())
         .app_data(shared.hosts.clone())
+        .app_data(shared.proxy.clone())
         .app_data(body::query_config())
         .app_data(body::path_config())
         .wrap(from_fn(give_up_late))
@@ -270,12 +305,29 @@ async fn give_up_late(
     request: ServiceRequest,
     next: Next<BoxBody>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
+    if proxy::is_mine(request.path()) {
+        // A model takes its time; the proxy has limits of its own.
+        return next.call(request).await;
+    }
     let late = |_| Error::from(ApiError::new(Kind::TimedOut, "it took too long: ask for less at a time, or try again"));
     tokio::time::timeout(settings.request_timeout(), next.call(request)).await.map_err(late)?
 }
 
+/// Headers of answers that web pages may read.
+const EXPOSED: [&str; 9] = [
+    "etag",
+    "retry-after",
+    "x-request-id",
+    "x-memory-status",
+    "x-memory-session",
+    "x-memory-items",
+    "x-memory-tokens",
+    "x-memory-ms",
+    "x-memory-gaps",
+];
+
 /// Lets the web pages that the settings name call the API from a browser.
 fn cors(settings: &ServerSettings) -> Cors {
     let cors = settings.cors_origins.iter().fold(Cors::default(), |cors, origin| cors.allowed_origin(origin));
-    cors.allow_any_method().allow_any_header().expose_headers(["etag", "retry-after", "x-request-id"]).max_age(3_600)
+    cors.allow_any_method().allow_any_header().expose_headers(EXPOSED).max_age(3_600)
 }

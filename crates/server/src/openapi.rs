@@ -39,6 +39,7 @@ pub(crate) fn begun() -> OpenApi {
         modifiers(&Keys),
         tags(
             (name = "recall", description = "Ask memory"),
+            (name = "proxy", description = "Talk to a model through memory, as OpenAI's API has it"),
             (name = "turns", description = "Write down what is said"),
             (name = "sessions", description = "Conversations"),
             (name = "exchanges", description = "What is remembered, one by one"),
@@ -147,8 +148,8 @@ impl Routes {
     pub(crate) fn of(described: &OpenApi) -> Self {
         let mut paths = described.paths.clone();
         let routes = paths.paths.iter_mut().map(|(path, item)| {
-            // Only headings may hold slashes.
-            let pattern = path.replace("{headings}", "{headings:.+}");
+            // Only headings and the ids of models may hold slashes.
+            let pattern = path.replace("{headings}", "{headings:.+}").replace("{model}", "{model:.+}");
             (ResourceDef::new(pattern), operations_mut(item).flat_map(|(method, _)| and_head(method)).collect())
         });
         let pages = pages::ADDRESSES.map(|page| (ResourceDef::new(page), and_head("GET").collect()));

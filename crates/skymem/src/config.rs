@@ -12,7 +12,7 @@ use garde::Validate;
 use serde::{Deserialize, Serialize};
 use skymem_engine::EngineSettings;
 use skymem_models::{ChatSettings, EmbedderSettings, Secret};
-use skymem_server::ServerSettings;
+use skymem_server::{ProxySettings, ServerSettings, UpstreamSettings};
 
 use crate::plugins;
 
@@ -33,6 +33,8 @@ pub struct Config {
     pub embedder: EmbedderSettings,
     /// `[chat]`: which language models there are, if any.
     pub chat: ChatSettings,
+    /// `[proxy]`: chat models that are talked to through this server.
+    pub proxy: ProxySettings,
     /// `[engine]`: context, background work, upkeep.
     pub engine: EngineSettings,
     /// `[layers.<name>]` of every layer that is switched on.
@@ -84,6 +86,7 @@ impl Config {
             bail!("database.url and database.url_file are both set: keep one");
         }
         self.chat.check().map_err(anyhow::Error::msg)?;
+        self.proxy.check().map_err(anyhow::Error::msg)?;
         self.engine.check().map_err(anyhow::Error::msg)
     }
 }
@@ -276,8 +279,8 @@ fn read_toml(text: &str) -> Result<Dict> {
 
 const PREFIX: &str = "SKYMEM_";
 
-/// Variables that are options of the command line, not settings.
-const OPTIONS: [&str; 3] = ["SKYMEM_CONFIG", "SKYMEM_URL", "SKYMEM_KEY"];
+/// Variables that are options of the command line or of the scripts around the program, not settings.
+const OPTIONS: [&str; 4] = ["SKYMEM_CONFIG", "SKYMEM_URL", "SKYMEM_KEY", "SKYMEM_POSTGRES_BIN"];
 
 fn usual_files() -> Vec<PathBuf> {
     let home = |variable: &str| std::env::var_os(variable).filter(|path| !path.is_empty()).map(PathBuf::from);
@@ -312,7 +315,9 @@ fn of_variable(name: &str, text: &str, defaults: &Dict) -> Result<Option<Dict>> 
         return Ok(None);
     }
     let path = name.trim_start_matches(PREFIX).to_lowercase().replace("__", ".");
-    let default = find(defaults, &path);
+    let upstream = upstream_keys()?;
+    let of_upstream = path.strip_prefix("proxy.upstreams.").and_then(|rest| rest.split_once('.'));
+    let default = find(defaults, &path).or_else(|| upstream.get(of_upstream?.1));
     let value = match default {
         Some(Value::String(..)) => Value::from(text),
         Some(Value::Dict(..)) | None => {
@@ -373,6 +378,14 @@ fn only_known(dict: &Dict, known: &Dict, path: &mut Vec<String>, file: &str) -> 
         let section = path.join(".");
         match known.get(key) {
             _ if OPEN_TABLES.contains(&section.as_str()) => {}
+            _ if section == "proxy.upstreams" => {
+                let Some(dict) = value.as_dict() else {
+                    bail!("{file}: {} is a section, not a value", join(path, key));
+                };
+                path.push(key.clone());
+                only_known(dict, &upstream_keys()?, path, file)?;
+                path.pop();
+            }
             Some(Value::Dict(_, known)) => {
                 let Some(dict) = value.as_dict() else {
                     bail!("{file}: {} is a section, not a value", join(path, key));
@@ -395,6 +408,11 @@ fn only_known(dict: &Dict, known: &Dict, path: &mut Vec<String>, file: &str) -> 
         }
     }
     Ok(())
+}
+
+/// Every key of an upstream, whose names the person chooses.
+fn upstream_keys() -> Result<Dict> {
+    Value::serialize(UpstreamSettings::default()).map_err(in_words)?.into_dict().context("is no table")
 }
 
 fn join(path: &[String], key: &str) -> String {
@@ -557,8 +575,9 @@ mod tests {
         assert_eq!(config.server, ServerSettings::default());
         assert_eq!(config.embedder, EmbedderSettings::default());
         assert_eq!(config.chat, ChatSettings::default());
+        assert_eq!(config.proxy, ProxySettings::default());
         assert_eq!(config.engine, EngineSettings::default());
-        assert_eq!(config.layers.keys().map(String::as_str).collect::<Vec<_>>(), ["episodes", "files"]);
+        assert_eq!(config.layers.keys().map(String::as_str).collect::<Vec<_>>(), ["episodes", "files", "summaries"]);
     }
 
     #[test]
@@ -579,6 +598,7 @@ mod tests {
             ("engine", toml::Table::try_from(EngineSettings::default()).unwrap()),
             ("embedder", toml::Table::try_from(EmbedderSettings::default()).unwrap()),
             ("chat", toml::Table::try_from(ChatSettings::default()).unwrap()),
+            ("proxy", toml::Table::try_from(ProxySettings::default()).unwrap()),
         ] {
             fn compare(path: &str, keys: &toml::Table, known: &toml::Table) {
                 for (key, value) in keys {
@@ -693,6 +713,28 @@ mod tests {
         let all = format!("{:?} {:?}", loaded.config, loaded.shown().unwrap());
         assert!(!all.contains("hunter2"), "{all}");
         assert!(all.contains("postgres://anna:***@db/x"), "{all}");
+    }
+
+    #[test]
+    fn an_upstream_has_the_name_that_the_person_gives_it() {
+        let file = "[proxy.upstreams.local]\nurl = \"http://127.0.0.1:1/v1\"\n";
+        let variables = [
+            ("SKYMEM_PROXY__UPSTREAMS__LOCAL__KEY", "12345"),
+            ("SKYMEM_PROXY__UPSTREAMS__OTHER__URL", "http://other/v1"),
+            ("SKYMEM_PROXY__UPSTREAMS__OTHER__PASS_AUTHORIZATION", "true"),
+            ("SKYMEM_PROXY__DEFAULT", "local"),
+        ];
+
+        let loaded = load(Some(file), &variables).unwrap();
+
+        let upstreams = &loaded.config.proxy.upstreams;
+        assert_eq!((upstreams["local"].key.as_str(), upstreams["other"].pass_authorization), ("12345", true));
+        assert!(!format!("{:?} {:?}", loaded.config, loaded.shown().unwrap()).contains("12345"));
+        check_refused("[proxy.upstreams.a]\naddress = 1\n", &[], &["no setting proxy.upstreams.a.address", "url"]);
+        check_refused("[proxy.upstreams]\na = 1\n", &[], &["proxy.upstreams.a is a section"]);
+        check_refused("[proxy.upstreams.a]\n", &[], &["proxy.upstreams.a.url is not set"]);
+        check_refused("", &[("SKYMEM_PROXY__UPSTREAMS__A__ADDRESS", "x")], &["names no setting"]);
+        check_refused("[proxy]\ndefault = \"x\"\n", &[], &["proxy.default is the name of an upstream"]);
     }
 
     #[test]

@@ -111,10 +111,15 @@ impl Server {
         let memory = open_memory(config, start.clock, pool).await?;
         let first_key = let_in(config, pool, address, now).await?;
         let background = start.background.then(|| memory.start());
-        let doors = skymem_server::serve(memory.clone(), config.server.clone(), listener)
+        let doors = skymem_server::serve(memory.clone(), config.server.clone(), config.proxy.clone(), listener)
             .await
             .context("the doors cannot be opened")?;
         Ok((memory, first_key, doors, background))
+    }
+
+    /// Waits until everything that was said through the proxy so far is written down.
+    pub async fn remembers(&self) {
+        self.doors.remembers().await;
     }
 
     /// Waits until the doors close by themselves, which they should not.

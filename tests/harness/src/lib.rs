@@ -129,12 +129,22 @@ impl TestServer {
         self.folder.path().join("memory-files").join(user)
     }
 
-    /// Has every layer learn what was recorded so far.
+    /// Waits until what was said through the proxy so far is written down.
+    ///
+    /// # Panics
+    ///
+    /// While the server is stopped.
+    pub async fn remembers(&self) {
+        self.server.as_ref().expect("the server runs").remembers().await;
+    }
+
+    /// Has every layer learn what was recorded so far, through the proxy too.
     ///
     /// # Panics
     ///
     /// When the database gives no answer.
     pub async fn catches_up(&self) {
+        self.remembers().await;
         self.memory().catch_up().await.expect("layers learn");
     }
 

@@ -135,6 +135,10 @@ pub(crate) struct ContextAnswer {
     left_out: Vec<LeftOutItem>,
     /// The time that the question's own words speak of.
     time_hint: Option<TimeSpan>,
+    /// How the question was searched beside its own words, when it leaned on what was said before it. The question in the
+    /// messages is as it was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rewrite: Option<String>,
     /// How long each stage took.
     timings: Vec<TimingItem>,
     /// What each layer weighed, when asked for.
@@ -156,6 +160,7 @@ impl From<ContextReply> for ContextAnswer {
             spent: reply.spent.into(),
             left_out: reply.left_out.into_iter().map(LeftOutItem::from).collect(),
             time_hint: reply.time_hint.map(TimeSpan::from),
+            rewrite: reply.rewrite,
             timings: reply.timings.into_iter().map(TimingItem::from).collect(),
             considered: reply.considered.into_iter().map(LayerConsidered::from).collect(),
         }

@@ -182,6 +182,9 @@ pub(crate) struct RecallAnswer {
     gaps: Vec<GapItem>,
     /// The time that the question's own words speak of.
     time_hint: Option<TimeSpan>,
+    /// How the question was searched beside its own words, when it leaned on what was said before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rewrite: Option<String>,
     /// How long each stage took.
     timings: Vec<TimingItem>,
     /// What each layer weighed, when asked for.
@@ -191,11 +194,12 @@ pub(crate) struct RecallAnswer {
 
 impl From<Explanation> for RecallAnswer {
     fn from(Explanation { reply, layers }: Explanation) -> Self {
-        let RecallReply { recalls, gaps, time_hint, timings } = reply;
+        let RecallReply { recalls, gaps, time_hint, rewrite, timings } = reply;
         Self {
             recalls: recalls.into_iter().map(RecallItem::from).collect(),
             gaps: gaps.into_iter().map(GapItem::from).collect(),
             time_hint: time_hint.map(TimeSpan::from),
+            rewrite,
             timings: timings.into_iter().map(TimingItem::from).collect(),
             considered: layers.into_iter().map(LayerConsidered::from).collect(),
         }
@@ -326,7 +330,7 @@ impl From<TimeRange> for TimeSpan {
 /// How long one stage took.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct TimingItem {
-    /// `query`, `embed`, `window`, `recall`, `pack`, `render`, `total`, or a layer's name.
+    /// `window`, `embed`, `rewrite`, `recall`, `pack`, `render`, `total`, or a layer's name.
     stage: String,
     /// In milliseconds.
     ms: f64,

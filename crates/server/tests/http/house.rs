@@ -13,7 +13,7 @@ use skymem_core::files::{Edit, FileError, FileHead, FileName, FileText, MemoryFi
 use skymem_core::{ChatModels, Exchange, Layer, LayerError, LayerName, LayerStats, Query, Recall, Tokens, UserId};
 use skymem_engine::{EngineSettings, ManualClock, Memory, Parts, Scope};
 use skymem_models::Offline;
-use skymem_server::{Running, ServerSettings, serve};
+use skymem_server::{ProxySettings, Running, ServerSettings, serve};
 use skymem_store::{MigrationLock, migrate};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgPool};
@@ -84,7 +84,7 @@ impl House {
         let user = memory.ensure_user(&"anna".parse().unwrap()).await.unwrap().id;
         let key = make_key(&memory, user, &[Scope::Admin]).await;
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let running = serve(memory.clone(), settings, listener).await.unwrap();
+        let running = serve(memory.clone(), settings, ProxySettings::default(), listener).await.unwrap();
         let base = format!("http://{}", running.address());
         // The client wants to know its cryptography even where there is none.
         let _ = rustls::crypto::ring::default_provider().install_default();
