@@ -3,8 +3,8 @@
 -- One state of a session's summary: version `number` takes what version `previous` said and folds in the exchanges that
 -- name it in `summaries.folded`. `text` is the account itself, `decisions` the list that stands before it, `names` the
 -- identifiers that must survive, newest first. `made_by` is the model's name, or `extractive`. The rest describes all
--- exchanges that it covers, down to the first: how many, from which place in the journal to which, said from when until
--- when, and how many tokens they had.
+-- exchanges that it covers, down to the first: how many, how many tokens they had, the place of the very first turn and
+-- of the first and last turn of the newest exchange, and from when until when they were said.
 create table summaries.version (
     user_id      uuid not null references journal.users on delete cascade,
     session_id   text not null,
@@ -17,6 +17,7 @@ create table summaries.version (
     exchanges    integer not null,
     tokens       bigint not null,
     first_seq    bigint not null,
+    newest_seq   bigint not null,
     last_seq     bigint not null,
     said_from    timestamptz not null,
     said_until   timestamptz not null,
@@ -25,7 +26,7 @@ create table summaries.version (
     foreign key (user_id, session_id, previous) references summaries.version on delete cascade,
     check ((previous is null) = (number = 1))
 );
-create index version_by_place on summaries.version (user_id, session_id, last_seq);
+create index version_by_place on summaries.version (user_id, session_id, newest_seq);
 
 -- Which exchange was folded into which version. `digest` tells whether it has changed since.
 create table summaries.folded (

@@ -5,7 +5,11 @@ use skymem_core::Plugin;
 /// Every plugin this program was built with.
 #[must_use]
 pub fn all() -> Vec<Box<dyn Plugin>> {
-    vec![Box::new(skymem_files::FilesPlugin), Box::new(skymem_episodes::EpisodesPlugin)]
+    vec![
+        Box::new(skymem_files::FilesPlugin),
+        Box::new(skymem_summaries::SummariesPlugin),
+        Box::new(skymem_episodes::EpisodesPlugin),
+    ]
 }
 
 /// Their names.
