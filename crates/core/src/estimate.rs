@@ -347,7 +347,7 @@ impl Script {
             (Script::Thai, 2..=4) => 48,
             (Script::Thai, _) => 42,
             (Script::Hangul, 1) => 105,
-            (Script::Hangul, 2..=6) => 57,
+            (Script::Hangul, 2..=6) => 59,
             (Script::Hangul, _) => 30,
             // About one token for each byte but the first: scripts that tokenizers have hardly seen.
             _ => 200,

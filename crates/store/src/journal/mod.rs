@@ -10,6 +10,7 @@
 mod append;
 mod collections;
 mod cursor;
+mod factors;
 mod forget;
 mod found;
 mod heard;
