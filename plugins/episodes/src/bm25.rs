@@ -9,13 +9,18 @@ const K1: f32 = 1.5;
 /// How much long passages are held back.
 const B: f32 = 0.75;
 
+/// As many rare words are enough to cover a question: one with a page pasted before it is not covered by its own words
+/// either.
+const ENOUGH_WORDS: f32 = 5.0;
+
 /// The score of every passage that shares a word with the question; `hits` holds, for each of its terms, where it stands.
 ///
 /// A passage is searched by its own words and by the first ones of the passage it follows, so that "Yes, on Monday" is
 /// found by the question it answers. Lucene's formula: `idf = ln(1 + (N - n + 0.5) / (n + 0.5))`, k1 = 1.5, b = 0.75.
-pub(crate) fn scores(hits: &[Vec<Hit>], sheet: &Sheet) -> ByPassage<f32> {
-    let mut scores: ByPassage<f32> = ByPassage::default();
+pub(crate) fn scores(hits: &[Vec<Hit>], sheet: &Sheet) -> ByPassage<Words> {
+    let mut scores: ByPassage<Words> = ByPassage::default();
     let mut counts: ByPassage<f32> = ByPassage::default();
+    let mut asked_for = 0.0;
     for hits in hits {
         counts.clear();
         for hit in hits {
@@ -26,15 +31,36 @@ pub(crate) fn scores(hits: &[Vec<Hit>], sheet: &Sheet) -> ByPassage<f32> {
                 }
             }
         }
-        let holders = counts.len() as f32;
-        let rarity = (1.0 + (sheet.passages() as f32 - holders + 0.5).max(0.0) / (holders + 0.5)).ln();
+        let rarity = rarity(counts.len(), sheet.passages());
+        asked_for += rarity;
         for (&id, &count) in &counts {
             let Some(measure) = sheet.measures.get(&id) else { continue };
             let length = 1.0 - B + B * measure.words / sheet.mean_words;
-            *scores.entry(id).or_default() += measure.weight * rarity * count * (K1 + 1.0) / (count + K1 * length);
+            let words = scores.entry(id).or_default();
+            words.score += measure.weight * rarity * count * (K1 + 1.0) / (count + K1 * length);
+            words.covered += rarity;
         }
     }
+    let enough = asked_for.min(ENOUGH_WORDS * rarity(1, sheet.passages()));
+    if enough > 0.0 {
+        scores.values_mut().for_each(|words| words.covered = (words.covered / enough).min(1.0));
+    }
     scores
+}
+
+/// How much a word counts that so many of all passages hold.
+fn rarity(holders: usize, passages: usize) -> f32 {
+    let (holders, passages) = (holders as f32, passages as f32);
+    (1.0 + (passages - holders + 0.5).max(0.0) / (holders + 0.5)).ln()
+}
+
+/// What the question's words say of a passage.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Words {
+    /// BM25.
+    pub(crate) score: f32,
+    /// How much of the question's words it shares, rare ones counting more, 0 to 1.
+    pub(crate) covered: f32,
 }
 
 /// A term in a passage.
@@ -104,7 +130,7 @@ mod tests {
 
         let idf = (1.0_f32 + 2.5 / 1.5).ln();
         let expected = idf * 2.0 * 2.5 / (2.0 + 1.5 * (0.25 + 0.75 * 0.5));
-        assert!((scores[&1] - expected).abs() < 1e-5);
+        assert!((scores[&1].score - expected).abs() < 1e-5);
         assert_eq!(scores.len(), 1);
     }
 
@@ -114,8 +140,8 @@ mod tests {
 
         let scores = scores(&[vec![hit(1, 1, 0)], vec![hit(2, 1, 0), hit(3, 1, 0), hit(4, 1, 0)]], &sheet);
 
-        assert!(scores[&1] > scores[&2]);
-        assert!(scores[&2] > scores[&3]);
+        assert!(scores[&1].score > scores[&2].score);
+        assert!(scores[&2].score > scores[&3].score);
     }
 
     #[test]
@@ -127,6 +153,29 @@ mod tests {
 
         assert!(by_head.contains_key(&2));
         assert!(!by_tail.contains_key(&2));
+    }
+
+    #[test]
+    fn a_question_is_covered_by_the_words_it_shares_and_rare_ones_cover_more() {
+        let sheet = sheet(&[10.0; 20], &[]);
+        let common = (2..=11).map(|id| hit(id, 1, 0)).collect::<Vec<_>>();
+
+        let both = scores(&[vec![hit(1, 3, 0)], vec![hit(1, 1, 0)]], &sheet);
+        let rare = scores(&[vec![hit(1, 1, 0)], common.clone()], &sheet);
+        let unheard = scores(&[vec![hit(1, 1, 0)], Vec::new(), Vec::new()], &sheet);
+
+        assert!((both[&1].covered - 1.0).abs() < 1e-6, "a word is shared or not, however often");
+        assert!(rare[&1].covered > rare[&2].covered && rare[&1].covered < 1.0);
+        assert!(unheard[&1].covered < 0.4, "words that nobody ever said were asked for too");
+    }
+
+    #[test]
+    fn some_rare_words_cover_a_question_however_long_it_is() {
+        let sheet = sheet(&[10.0; 20], &[]);
+        let mut hits = vec![Vec::new(); 500];
+        hits.extend((0..3).map(|_| vec![hit(1, 1, 0)]));
+
+        assert!(scores(&hits, &sheet)[&1].covered > 0.5);
     }
 
     #[test]

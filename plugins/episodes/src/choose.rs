@@ -35,6 +35,8 @@ pub(crate) struct Near {
     pub(crate) cosine: Option<f32>,
     /// BM25 score; 0 when it shares no word.
     pub(crate) words: f32,
+    /// What speaks for its bearing on the question at all.
+    pub(crate) evidence: f32,
 }
 
 /// A turn, or a part of a long one.
@@ -204,7 +206,7 @@ mod tests {
                 topic: 0,
                 pinned: false,
             },
-            near: vec![Near { cosine: None, words: 1.0 }],
+            near: vec![Near { cosine: None, words: 1.0, evidence: 9.0 }],
             fused: score,
             relevance: score,
             in_time: false,

@@ -6,6 +6,8 @@ use std::collections::HashMap;
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 
+use crate::bm25::Words;
+
 /// What the searches by meaning and by words found among a user's passages, for one way of putting a question.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
@@ -14,7 +16,7 @@ pub(crate) struct Found {
     /// Mean and standard deviation of the cosines over all of the user's passages, however many are in `cosines`.
     pub(crate) cosine_spread: Spread,
     /// BM25 scores of every passage that shares a word with the question.
-    pub(crate) words: ByPassage<f32>,
+    pub(crate) words: ByPassage<Words>,
     /// How many passages the user has.
     pub(crate) passages: usize,
 }
@@ -78,7 +80,7 @@ impl Spread {
     }
 
     /// How many standard deviations `score` is above the mean; 0 where nothing differs.
-    fn standard(self, score: f32) -> f32 {
+    pub(crate) fn standard(self, score: f32) -> f32 {
         if self.deviation > 1e-6 { (score - self.mean) / self.deviation } else { 0.0 }
     }
 }
@@ -138,7 +140,7 @@ impl<'a> Ranking<'a> {
         let scale = |(at, found): (usize, &'a Found)| Scale {
             found,
             share: weight(at) / all,
-            words: Spread::of(found.words.values().copied(), found.passages, Spread::default()),
+            words: Spread::of(found.words.values().map(|words| words.score), found.passages, Spread::default()),
             vector_weight: weights.vector,
         };
         Self(found.iter().enumerate().map(scale).collect())
@@ -155,7 +157,7 @@ impl Scale<'_> {
     fn score(&self, id: PassageId) -> f32 {
         let Found { cosines, cosine_spread, words, .. } = self.found;
         let meaning = cosines.get(&id).map_or(0.0, |&cosine| cosine_spread.standard(cosine));
-        let words = self.words.standard(words.get(&id).copied().unwrap_or(0.0));
+        let words = self.words.standard(words.get(&id).map_or(0.0, |words| words.score));
         self.vector_weight * meaning + words
     }
 }
@@ -216,7 +218,7 @@ mod tests {
         Found {
             cosines: cosines.iter().copied().collect(),
             cosine_spread: Spread::of(cosines.iter().map(|c| c.1), cosines.len(), FAR),
-            words: words.iter().copied().collect(),
+            words: words.iter().map(|&(id, score)| (id, Words { score, covered: 0.0 })).collect(),
             passages: cosines.len().max(words.len()),
         }
     }

@@ -27,6 +27,7 @@ mod choose;
 mod decay;
 mod fuse;
 mod learn;
+mod related;
 mod search;
 mod split;
 mod sql;

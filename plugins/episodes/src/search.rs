@@ -12,15 +12,12 @@ use skymem_core::{
 use tokio::try_join;
 use uuid::Uuid;
 
-use crate::bm25::{self, Hit, Sheet};
+use crate::bm25::{self, Hit, Sheet, Words};
 use crate::choose::{Candidate, Choice, Near, Passage, choose};
 use crate::fuse::{self, ByPassage, Found, PassageId, Sign, Spread};
+use crate::related::{self, Evidence};
 use crate::words::{Language, plain_words, question_terms};
 use crate::{EpisodesLayer, NAME, sql};
-
-/// How many standard deviations nearer than unrelated passages one must be to count as near in meaning when it shares no
-/// word with the question. On LoCoMo, 98.6 % of the evidence is.
-const NEAR_IN_MEANING: f32 = 2.0;
 
 /// How many of the nearest passages the index is asked for, and how many others tell what average is.
 const NEAREST: i64 = 400;
@@ -119,13 +116,9 @@ impl EpisodesLayer {
             .collect();
         let fused = fuse::with_bonuses(&signs, &self.settings.weights);
         let relevance = fuse::relevance(&fused);
-        let near_from: Vec<Option<f32>> = ways
-            .iter()
-            .map(|way| {
-                let far = embedder?.background.around(way.embedding?);
-                Some(far.mean + NEAR_IN_MEANING * far.deviation)
-            })
-            .collect();
+        let unrelated: Vec<Option<Spread>> =
+            ways.iter().map(|way| Some(embedder?.background.around(way.embedding?))).collect();
+        let bar = related::bar(sheet.passages());
         let in_time: Vec<bool> = signs.iter().map(|sign| sign.in_time).collect();
         let candidates = known
             .into_iter()
@@ -133,14 +126,15 @@ impl EpisodesLayer {
             .zip(fused.into_iter().zip(relevance))
             .map(|((known, in_time), (fused, relevance))| {
                 let id = known.passage.id;
-                let near = |found: &Found| Near {
-                    cosine: found.cosines.get(&id).copied(),
-                    words: found.words.get(&id).copied().unwrap_or(0.0),
+                let near = |(found, unrelated): (&Found, &Option<Spread>)| {
+                    let cosine = found.cosines.get(&id).copied();
+                    let words = found.words.get(&id).copied().unwrap_or_default();
+                    let nearness = cosine.zip(*unrelated);
+                    let evidence = Evidence { nearness, covered: words.covered, in_time }.weight();
+                    Near { cosine, words: words.score, evidence }
                 };
-                let near: Vec<Near> = found.iter().map(near).collect();
-                let related = near.iter().zip(&near_from).any(|(near, from)| {
-                    near.words > 0.0 || near.cosine.zip(*from).is_some_and(|(cosine, from)| cosine >= from)
-                });
+                let near: Vec<Near> = found.iter().zip(&unrelated).map(near).collect();
+                let related = near.iter().any(|near| near.evidence >= bar);
                 let decay = if known.passage.pinned {
                     1.0
                 } else {
@@ -362,8 +356,8 @@ impl<'a> Way<'a> {
 }
 
 /// The passages with the best scores by words, at most `most`.
-fn best_words(words: &ByPassage<f32>, most: usize) -> Vec<PassageId> {
-    let mut best: Vec<(PassageId, f32)> = words.iter().map(|(&id, &score)| (id, score)).collect();
+fn best_words(words: &ByPassage<Words>, most: usize) -> Vec<PassageId> {
+    let mut best: Vec<(PassageId, f32)> = words.iter().map(|(&id, words)| (id, words.score)).collect();
     best.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(b.0.cmp(&a.0)));
     best.into_iter().take(most).map(|(id, _)| id).collect()
 }
@@ -422,10 +416,11 @@ fn considered(candidate: &Candidate) -> Considered {
     let passage = &candidate.passage;
     let score = |name: &str, value: f32| (name.to_owned(), value);
     let mut scores: Vec<(String, f32)> = Vec::new();
-    for (near, [vector, words]) in candidate.near.iter().zip([["vector", "words"], ["rewrite_vector", "rewrite_words"]])
-    {
+    let names = [["vector", "words", "evidence"], ["rewrite_vector", "rewrite_words", "rewrite_evidence"]];
+    for (near, [vector, words, evidence]) in candidate.near.iter().zip(names) {
         scores.extend(near.cosine.map(|cosine| score(vector, cosine)));
         scores.push(score(words, near.words));
+        scores.push(score(evidence, near.evidence));
     }
     scores.extend([
         score("fused", candidate.fused),

@@ -78,8 +78,9 @@ async fn an_explanation_tells_what_the_question_and_what_its_rewrite_found() {
 
     let resolved = scores(&memory.resolved(&follow_up, "the ledger database").await).await;
 
-    assert_eq!(resolved[..4], ["vector", "words", "rewrite_vector", "rewrite_words"]);
-    assert_eq!(scores(&follow_up).await[..3], ["vector", "words", "fused"]);
+    let of_both = ["vector", "words", "evidence", "rewrite_vector", "rewrite_words", "rewrite_evidence"];
+    assert_eq!(resolved[..6], of_both);
+    assert_eq!(scores(&follow_up).await[..4], ["vector", "words", "evidence", "fused"]);
 }
 
 #[tokio::test]
@@ -308,6 +309,28 @@ async fn what_one_user_says_and_uses_changes_nothing_of_what_another_finds() {
 
         assert_eq!(memory.all_answers("red kayak with a rudder").await, before, "{config}");
     }
+}
+
+/// As above: the other's passages stand between one's own, by their ids and in a session of the same name.
+#[tokio::test]
+async fn what_one_user_says_changes_nothing_of_where_the_exchanges_of_another_stand() {
+    let mut memory = Memory::new().await;
+    for session in ["s1", "s2", "s1"] {
+        memory.append(session, &[(Role::User, "Short remark on ships"), (Role::Assistant, "ok")]).await;
+    }
+    memory.learn().await;
+    let before = memory.places().await;
+
+    let ben = memory.journal.make_user(&"ben".parse().unwrap(), memory.now()).await.unwrap();
+    let anna = std::mem::replace(&mut memory.user, ben);
+    for n in 0..4 {
+        memory.says("s1", &format!("Short remark {n} on trains"), "ok").await;
+    }
+    memory.user = anna;
+    memory.journal.reset(memory.user.id, &memory.layer.name()).await.unwrap();
+    memory.learn().await;
+
+    assert_eq!(memory.places().await, before);
 }
 
 #[tokio::test]
@@ -729,10 +752,10 @@ impl Memory {
         id
     }
 
-    /// Each passage with what it follows, its episode and its topic.
+    /// Each passage of the user with what it follows, its episode and its topic.
     async fn places(&self) -> Vec<(i64, Option<i64>, i64, i32)> {
-        let statement = "select id, follows, episode, topic from episodes.passage order by id";
-        sqlx::query_as(statement).fetch_all(&self.db).await.unwrap()
+        let statement = "select id, follows, episode, topic from episodes.passage where user_id = $1 order by id";
+        sqlx::query_as(statement).bind(self.user.id.0).fetch_all(&self.db).await.unwrap()
     }
 
     /// The layer reads the journal to its end.
