@@ -1,6 +1,7 @@
 //! The command line: what can be asked for, and how it ends.
 
 use std::cell::OnceCell;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -18,12 +19,19 @@ use crate::output::{Outcome, note, say};
 /// Runs the program: 0 when it worked, 1 when it failed, 2 when it was called wrongly.
 #[must_use]
 pub fn main() -> ExitCode {
-    let Cli { global, command } = match Cli::try_parse() {
+    ExitCode::from(run(std::env::args_os()))
+}
+
+/// Runs the program with `arguments`, of which the first is its own name; answers its exit code. Not to be called where
+/// a runtime is already at work.
+#[must_use]
+pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> u8 {
+    let Cli { global, command } = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
             // Whoever closed the pipe has read enough of the help.
             let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+            return u8::try_from(error.exit_code()).unwrap_or(2);
         }
     };
     crate::use_ring();
@@ -38,13 +46,13 @@ pub fn main() -> ExitCode {
             },
         );
     match outcome {
-        Ok(outcome) => ExitCode::from(outcome.print(json)),
+        Ok(outcome) => outcome.print(json),
         Err(error) => {
             if json {
                 say(&json!({ "error": format!("{error:#}") }).to_string());
             }
             note(&format!("skymem: {error:#}"));
-            ExitCode::from(1)
+            1
         }
     }
 }
@@ -67,7 +75,7 @@ Examples:
   skymem doctor                                  what is wrong, and what to do about it
 
 On the server's own machine commands need no key. Elsewhere give --url and --key, or SKYMEM_URL and SKYMEM_KEY.
-Exit codes: 0 it worked, 1 it failed, 2 it was called wrongly.";
+Exit codes: 0 it worked, 1 it failed, 2 it was called wrongly (3 is `skymem eval`'s: something was missed).";
 
 /// What every command understands.
 #[derive(Args)]
@@ -117,6 +125,8 @@ enum Command {
     Key(commands::key::Key),
     /// Learn everything again with the configured embedder
     Reembed(commands::reembed::Reembed),
+    /// Play scripted conversations and check what is remembered of them
+    Eval(commands::eval::Eval),
     /// Say what is wrong, and what to do about it
     Doctor,
     /// What is kept, and how far the layers are
@@ -143,6 +153,7 @@ impl Command {
             Command::Restore(restore) => restore.run(context).await,
             Command::Key(key) => key.run(context).await,
             Command::Reembed(reembed) => reembed.run(context).await,
+            Command::Eval(eval) => eval.run(context).await,
             Command::Doctor => commands::doctor::run(context).await,
             Command::Stats(stats) => stats.run(context).await,
             Command::Config(config) => config.run(context),
@@ -170,6 +181,11 @@ impl Context {
     /// Whose memory was asked for, if anybody's.
     pub(crate) fn user(&self) -> Option<&UserName> {
         self.global.user.as_ref()
+    }
+
+    /// Whether a server was named, rather than left to be found.
+    pub(crate) fn names_server(&self) -> bool {
+        self.global.url.is_some()
     }
 
     /// The configuration.

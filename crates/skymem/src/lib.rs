@@ -8,6 +8,7 @@ mod commands;
 pub mod config;
 mod database;
 mod door;
+mod eval;
 mod import;
 mod logging;
 mod output;

@@ -9,18 +9,23 @@ use serde_json::Value;
 pub(crate) struct Outcome {
     text: String,
     json: Value,
-    failed: bool,
+    exit: u8,
 }
 
 impl Outcome {
     /// It worked: `text` for people, `json` for programs.
     pub(crate) fn new(text: impl Into<String>, json: Value) -> Self {
-        Self { text: text.into(), json, failed: false }
+        Self { text: text.into(), json, exit: 0 }
     }
 
     /// It ran to its end, and what it found counts as a failure when `failed`.
-    pub(crate) fn failed_if(mut self, failed: bool) -> Self {
-        self.failed = failed;
+    pub(crate) fn failed_if(self, failed: bool) -> Self {
+        self.ending_with(u8::from(failed))
+    }
+
+    /// It ran to its end, which the program tells by this exit code.
+    pub(crate) fn ending_with(mut self, exit: u8) -> Self {
+        self.exit = exit;
         self
     }
 
@@ -30,7 +35,7 @@ impl Outcome {
             true => say(&format!("{:#}", self.json)),
             false => say(self.text.trim_end()),
         };
-        u8::from(self.failed || !said)
+        if said { self.exit } else { self.exit.max(1) }
     }
 }
 

@@ -3,6 +3,7 @@
 pub(crate) mod config;
 pub(crate) mod context;
 pub(crate) mod doctor;
+pub(crate) mod eval;
 pub(crate) mod exchanges;
 pub(crate) mod files;
 pub(crate) mod forget;
