@@ -156,18 +156,24 @@ pub(crate) fn clipped(text: &str, most: Tokens) -> String {
     if estimate_tokens(text) <= most {
         return text.to_owned();
     }
-    let mut end = text.len();
-    while end > 0 {
-        // In proportion first, then word by word.
-        let tokens = estimate_tokens(text.get(..end).unwrap_or_default());
-        if tokens < most {
+    // More text never costs less: the longest beginning that costs less than it may is found by halving.
+    let (mut fits, mut too_long) = (0, text.len());
+    loop {
+        let mut middle = text.floor_char_boundary(fits + (too_long - fits) / 2);
+        if middle <= fits {
+            middle = text.ceil_char_boundary(fits + 1);
+        }
+        if middle >= too_long {
             break;
         }
-        let shorter = if tokens.0 > most.0 * 2 { end * most.0 * 3 / 2 / tokens.0 } else { end - 1 };
-        end = text.floor_char_boundary(shorter.min(end - 1));
-        let border = text.get(..end).and_then(|start| start.rfind(' ')).filter(|border| end - border < 40);
-        end = border.unwrap_or(end);
+        if estimate_tokens(text.get(..middle).unwrap_or_default()) < most {
+            fits = middle;
+        } else {
+            too_long = middle;
+        }
     }
+    let border = text.get(..fits).and_then(|start| start.rfind(' ')).filter(|border| fits - border < 40);
+    let end = border.unwrap_or(fits);
     format!("{}…", text.get(..end).unwrap_or_default().trim_end())
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use skymem_core::{ExchangeId, LayerName, Recall, Tokens, Unit, UserId};
+use skymem_core::{ExchangeId, LayerName, Recall, SessionId, Tokens, Unit, UserId};
 use skymem_engine::{RecallRequest, Target};
 use skymem_harness::{TestServer, story_with};
 
@@ -11,7 +11,16 @@ struct Subject<'a> {
     server: &'a TestServer,
     layer: LayerName,
     user: UserId,
+    /// Whether it gives an account of the session that asks: then everything is said and asked in one session, and more
+    /// is said until what matters has left the window.
+    accounts: bool,
 }
+
+/// The layers that give an account of a session.
+const ACCOUNTS: [&str; 1] = ["summaries"];
+
+/// The session that everything is said in when it is to be accounted for.
+const ONE_SESSION: &str = "talk";
 
 impl Subject<'_> {
     /// What the layer recalls for a question.
@@ -27,16 +36,37 @@ impl Subject<'_> {
 
     fn asks(&self, question: &str) -> RecallRequest {
         let layers = vec![self.layer.clone()];
-        RecallRequest { layers, limit: Some(20), ..RecallRequest::new(self.user, question) }
+        let session = self.asking_session();
+        RecallRequest { layers, limit: Some(20), session, ..RecallRequest::new(self.user, question) }
+    }
+
+    /// The session that asks, if it matters to the layer.
+    fn asking_session(&self) -> Option<SessionId> {
+        self.accounts.then(|| ONE_SESSION.parse().unwrap())
+    }
+
+    /// The session that something is said in which belongs to `session`.
+    fn session<'b>(&self, session: &'b str) -> &'b str {
+        if self.accounts { ONE_SESSION } else { session }
+    }
+
+    /// So much is said that what was said before has left the window.
+    async fn time_passes(&self) {
+        for number in 0..if self.accounts { 8 } else { 0 } {
+            let text = format!("Today I planted tomato {number} in the garden.");
+            self.server.says(ONE_SESSION, &text, "May it grow well.").await;
+        }
     }
 
     /// Some days of talk about different things.
     async fn talk(&self) -> Vec<ExchangeId> {
         let mut exchanges = Vec::new();
         for (number, (question, answer)) in TALK.iter().enumerate() {
-            exchanges.push(ExchangeId(self.server.says(&format!("talk {}", number / 3), question, answer).await));
+            let session = format!("talk {}", number / 3);
+            exchanges.push(ExchangeId(self.server.says(self.session(&session), question, answer).await));
             self.server.days_pass(1);
         }
+        self.time_passes().await;
         exchanges
     }
 }
@@ -58,7 +88,8 @@ fn each_layer(promise: impl AsyncFn(&Subject<'_>)) {
         let only = |config: &mut skymem::config::Config| config.layers.retain(|layer, _| *layer == name);
         story_with(only, async |server| {
             let user = server.memory().user_named(&"me".parse().unwrap()).await.unwrap().unwrap().id;
-            promise(&Subject { server, layer: LayerName(name.clone().into()), user }).await;
+            let accounts = ACCOUNTS.contains(&name.as_str());
+            promise(&Subject { server, layer: LayerName(name.clone().into()), user, accounts }).await;
         });
     }
 }
@@ -90,14 +121,27 @@ fn learning_the_same_again_changes_no_answer() {
 }
 
 #[test]
+fn a_layer_that_gives_an_account_gives_one() {
+    each_layer(async |subject| {
+        subject.talk().await;
+
+        let answers = subject.answers(QUESTION).await;
+
+        assert!(!subject.accounts || answers.iter().any(|recall| recall.text.contains("5544")), "{answers:#?}");
+    });
+}
+
+#[test]
 fn an_exchange_that_grew_is_known_as_it_is_now_and_once() {
     each_layer(async |subject| {
         subject.talk().await;
-        subject.server.tells("growing", "user", "What is the launch code of the osprey project?").await.expect(201);
+        let session = subject.session("growing");
+        subject.server.tells(session, "user", "What is the launch code of the osprey project?").await.expect(201);
         subject.server.catches_up().await;
-        let answer = subject.server.tells("growing", "assistant", "The osprey launch code is tangerine.").await;
+        let answer = subject.server.tells(session, "assistant", "The osprey launch code is tangerine.").await;
         let exchange: uuid::Uuid = answer.json["turns"][0]["exchange"].as_str().unwrap().parse().unwrap();
         subject.server.catches_up().await;
+        subject.time_passes().await;
 
         let recalls = subject.answers("launch code of the osprey project").await;
 
@@ -132,7 +176,8 @@ fn what_is_forgotten_is_gone_at_once_and_what_is_restored_is_there_as_before() {
 #[test]
 fn what_is_forgotten_before_it_was_learned_is_never_learned() {
     each_layer(async |subject| {
-        let said = subject.server.says("a", "The vault code is nine eight seven.", "Noted.").await;
+        let said = subject.server.says(subject.session("a"), "The vault code is nine eight seven.", "Noted.").await;
+        subject.time_passes().await;
         let memory = subject.server.memory();
         memory.reset_layer(subject.user, subject.layer.as_str()).await.unwrap();
         memory.forget(subject.user, &Target::Exchanges(vec![ExchangeId(said)])).await.unwrap();
@@ -149,7 +194,7 @@ fn nobody_is_told_what_another_said() {
     each_layer(async |subject| {
         let exchanges = subject.talk().await;
         let bob = subject.server.other_user("bob").await;
-        bob.says("b", "Which port does heron listen on?", "I do not know.").await;
+        bob.says(subject.session("b"), "Which port does heron listen on?", "I do not know.").await;
         subject.server.catches_up().await;
         let memory = subject.server.memory();
         let bob = memory.user_named(&"bob".parse().unwrap()).await.unwrap().unwrap().id;
@@ -210,6 +255,7 @@ fn no_more_is_recalled_than_was_asked_for_and_all_of_it_can_be_shown() {
         let few = subject.answers_to(RecallRequest { limit: Some(2), ..subject.asks(QUESTION) }).await;
         let mut request = skymem_engine::ContextRequest::new(subject.user, QUESTION);
         request.budget = Some(Tokens(10_000));
+        request.ask.session = subject.asking_session();
         let shown = memory.context(&request).await.unwrap();
 
         assert!(few.iter().filter(|recall| recall.provenance.exchange.is_some()).count() <= 2);
