@@ -121,6 +121,19 @@ impl Memory {
     ///
     /// [`EngineError::Refused`] for an empty, overlong or contradictory request; nothing was written.
     pub async fn record(&self, request: RecordRequest) -> Result<Recorded, EngineError> {
+        self.record_at(Pace::AtOnce, request).await
+    }
+
+    /// As [`Memory::record`], for a piece of an import: it lets those go first who wait for an answer.
+    ///
+    /// # Errors
+    ///
+    /// As [`Memory::record`].
+    pub async fn record_piece(&self, request: RecordRequest) -> Result<Recorded, EngineError> {
+        self.record_at(Pace::GivingWay, request).await
+    }
+
+    async fn record_at(&self, pace: Pace, request: RecordRequest) -> Result<Recorded, EngineError> {
         if request.turns.is_empty() {
             return Err(EngineError::Refused("there are no turns to record".into()));
         }
@@ -139,7 +152,7 @@ impl Memory {
             recorded_at: self.now(),
             settings: SessionChange::default(),
         };
-        let mut fates = self.append(request.user, append).await?.into_iter();
+        let mut fates = self.append_at(pace, request.user, append).await?.into_iter();
         let turns = injected.into_iter().map(|injected| match injected {
             true => TurnFate::Injected,
             false => fates.next().unwrap_or(TurnFate::NotKept),
@@ -185,15 +198,29 @@ impl Memory {
     }
 
     pub(crate) async fn append(&self, user: UserId, append: Append) -> Result<Vec<TurnFate>, EngineError> {
+        self.append_at(Pace::AtOnce, user, append).await
+    }
+
+    async fn append_at(&self, pace: Pace, user: UserId, append: Append) -> Result<Vec<TurnFate>, EngineError> {
         if append.turns.is_empty() {
             return Ok(Vec::new());
         }
-        let fates: Vec<TurnFate> =
-            self.inner.journal.append(user, append).await?.turns.into_iter().map(TurnFate::from).collect();
+        let appended = match pace {
+            Pace::AtOnce => self.inner.journal.append(user, append).await?,
+            Pace::GivingWay => self.inner.journal.append_piece(user, append).await?,
+        };
+        let fates: Vec<TurnFate> = appended.turns.into_iter().map(TurnFate::from).collect();
         let stored = fates.iter().filter(|fate| matches!(fate, TurnFate::Stored { .. })).count();
         metrics::counter!("skymem_turns_recorded_total").increment(u64::try_from(stored).unwrap_or(u64::MAX));
         Ok(fates)
     }
+}
+
+/// Whether somebody waits for the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pace {
+    AtOnce,
+    GivingWay,
 }
 
 impl NewTurn {

@@ -618,7 +618,7 @@ impl Group {
 
     async fn record(self, memory: &Memory, who: &Principal, answer: &mut BulkAnswer) -> Result<(), ApiError> {
         let stored_before = answer.recorded;
-        match memory.record(self.request(who, &self.turns)).await {
+        match memory.record_piece(self.request(who, &self.turns)).await {
             Ok(recorded) => {
                 for ((index, _), fate) in self.turns.iter().zip(recorded.turns) {
                     answer.note(*index, fate);
@@ -638,7 +638,7 @@ impl Group {
     async fn record_each(&self, memory: &Memory, who: &Principal, answer: &mut BulkAnswer) -> Result<(), ApiError> {
         for turn in &self.turns {
             let index = turn.0;
-            match memory.record(self.request(who, std::slice::from_ref(turn))).await {
+            match memory.record_piece(self.request(who, std::slice::from_ref(turn))).await {
                 Ok(recorded) => recorded.turns.into_iter().for_each(|fate| answer.note(index, fate)),
                 Err(EngineError::Refused(reason)) => {
                     answer.refused.push(RefusedTurn { index, line: None, field: String::new(), reason });

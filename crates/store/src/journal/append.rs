@@ -135,6 +135,21 @@ impl Journal {
     /// [`StoreError::Refused`] names the first turn that cannot be kept; [`StoreError::NoUser`] when there is no such
     /// user. After any error nothing is written and the same append can be sent again.
     pub async fn append(&self, user: UserId, append: Append) -> Result<Appended, StoreError> {
+        let _passing = self.way.take();
+        self.append_now(user, append).await
+    }
+
+    /// As [`Journal::append`], for a piece of something long: lets those go first who wait for an answer.
+    ///
+    /// # Errors
+    ///
+    /// As [`Journal::append`].
+    pub async fn append_piece(&self, user: UserId, append: Append) -> Result<Appended, StoreError> {
+        self.way.give().await;
+        self.append_now(user, append).await
+    }
+
+    async fn append_now(&self, user: UserId, append: Append) -> Result<Appended, StoreError> {
         check(&append.turns)?;
         let turns: Vec<Prepared> = append.turns.iter().map(|turn| Prepared::new(&append, turn)).collect();
 

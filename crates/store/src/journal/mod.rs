@@ -16,6 +16,7 @@ mod found;
 mod heard;
 mod pairing;
 mod read;
+mod right_of_way;
 mod sessions;
 mod users;
 mod wakeups;
@@ -27,6 +28,7 @@ use uuid::{Timestamp, Uuid};
 
 use skymem_core::{Seq, UserId};
 
+use self::right_of_way::RightOfWay;
 use crate::error::StoreError;
 
 pub use append::{Append, Appended, AppendedTurn, MOST_TURNS_AT_ONCE, NewTurn, Recorded};
@@ -42,13 +44,15 @@ pub use wakeups::Wakeups;
 #[derive(Debug, Clone)]
 pub struct Journal {
     db: PgPool,
+    /// Who talks goes before who imports.
+    way: RightOfWay,
 }
 
 impl Journal {
     /// The journal in `db`, whose tables are up to date (see [`crate::migrate::migrate`]).
     #[must_use]
     pub fn new(db: PgPool) -> Self {
-        Self { db }
+        Self { db, way: RightOfWay::default() }
     }
 }
 

@@ -1,0 +1,90 @@
+//! Who talks goes before who imports.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+/// So long a piece of an import lets others go first: where somebody talks all the time, it still comes to its end.
+const PATIENCE: Duration = Duration::from_millis(25);
+
+/// Counts the appends of those who wait for an answer. A hint, for this server alone: order and locks are the database's.
+#[derive(Debug, Clone)]
+pub(super) struct RightOfWay {
+    under_way: Arc<watch::Sender<usize>>,
+}
+
+impl Default for RightOfWay {
+    fn default() -> Self {
+        Self { under_way: Arc::new(watch::Sender::new(0)) }
+    }
+}
+
+impl RightOfWay {
+    /// Goes first, until what it returns is dropped.
+    pub(super) fn take(&self) -> Passing<'_> {
+        self.under_way.send_modify(|count| *count += 1);
+        Passing { way: self }
+    }
+
+    /// Waits until nobody has the right of way, for a moment at most.
+    pub(super) async fn give(&self) {
+        let mut under_way = self.under_way.subscribe();
+        // Late or gone: it goes on either way.
+        let _ = timeout(PATIENCE, under_way.wait_for(|count| *count == 0)).await;
+    }
+}
+
+/// Somebody who goes first.
+pub(super) struct Passing<'a> {
+    way: &'a RightOfWay,
+}
+
+impl Drop for Passing<'_> {
+    fn drop(&mut self) {
+        self.way.under_way.send_modify(|count| *count = count.saturating_sub(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_import_goes_on_once_everybody_has_passed() {
+        let way = RightOfWay::default();
+        let began = Instant::now();
+        way.give().await;
+        let (first, second) = (way.take(), way.take());
+        let mut giving = std::pin::pin!(way.give());
+
+        drop(first);
+        assert!(is_waiting(giving.as_mut()).await);
+        drop(second);
+        giving.await;
+
+        assert_eq!(began.elapsed(), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn somebody_who_talks_all_the_time_does_not_stop_an_import() {
+        let way = RightOfWay::default();
+        let _talking = way.take();
+        let began = Instant::now();
+
+        way.give().await;
+
+        assert_eq!(began.elapsed(), PATIENCE);
+    }
+
+    async fn is_waiting(giving: std::pin::Pin<&mut impl Future<Output = ()>>) -> bool {
+        tokio::select! {
+            biased;
+            () = giving => false,
+            () = tokio::task::yield_now() => true,
+        }
+    }
+}
