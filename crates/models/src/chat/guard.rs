@@ -266,12 +266,14 @@ mod tests {
         ];
         let World { model, purse, .. } = world(1, 10_000, ScriptedChat::saying(script));
 
+        let question = question();
         for _ in 0..6 {
-            let _ = poll_immediate(model.answer(&question())).await;
+            let _ = poll_immediate(model.answer(&question)).await;
         }
         let spent = purse.today().1;
         purse.spend(10_000);
-        model.answer(&question()).await.unwrap_err();
+        let capped = poll_immediate(model.answer(&question)).await;
+        assert!(matches!(capped, Some(Err(ModelError::Refused(_)))), "{capped:?}");
 
         let page = recorder.handle().render();
         for status in ["ok", "cut", "refused", "unreachable", "unusable", "abandoned", "capped"] {

@@ -415,7 +415,7 @@ async fn configured_chat(config: &Config) -> Result<Vec<ChatState>> {
 fn chat_states(models: &[ChatState], config: &Config, report: &mut Report) {
     if models.is_empty() {
         let chat = &config.chat;
-        let found = "none: questions are searched by their own words, summaries are made of what was said";
+        let found = "none: follow-ups are searched by keywords, summaries are made of sentences that were said";
         // Somebody meant to have one.
         return match chat.kind == ChatKind::None && (chat.model.is_some() || chat.url.is_some()) {
             true => {
