@@ -11,10 +11,14 @@ use crate::decisions::{decisions, is_decision, line};
 use crate::extract::{Candidate, Nearness, choose};
 use crate::names::{carry, names, newest};
 use crate::said::{Said, Sentence, sentences, weight, words};
+use crate::sql::Head;
 use crate::{SummariesLayer, plan, sql};
 
 /// How many folds of a session are made at a time; the rest follows with what is observed next, or in upkeep.
 pub(crate) const MOST_FOLDS: usize = 32;
+
+/// How many exchanges are folded at once where a fold is all there is.
+const MOST_AT_ONCE: usize = 1_000;
 
 /// How many lines of one fold are weighed.
 const MOST_LINES: usize = 200;
@@ -31,8 +35,10 @@ const NAMING: f32 = 1.15;
 /// What is to be folded in one session.
 struct Work {
     session: String,
+    /// Whether a model is worth asking: not when its words go with the next turn.
+    may_ask: bool,
     /// The newest version there is.
-    head: Option<Version>,
+    head: Option<Head>,
     /// What is not folded yet, oldest first.
     said: Vec<Said>,
     folds: Vec<Range<usize>>,
@@ -51,8 +57,8 @@ impl SummariesLayer {
         may_ask: bool,
     ) -> Result<(), LayerError> {
         let mut work = Vec::new();
-        for session in sql::with_more_than(&self.db, user, sessions, self.settings.keep_exchanges).await? {
-            work.extend(self.due(user, session, most_folds).await?);
+        for (session, capped) in sql::with_more_than(&self.db, user, sessions, self.settings.keep_exchanges).await? {
+            work.extend(self.due(user, session, capped, most_folds).await?);
         }
         let meanings = self.meanings(&work).await;
         let mut questions = if may_ask { MOST_QUESTIONS } else { 0 };
@@ -63,18 +69,28 @@ impl SummariesLayer {
     }
 
     /// What is due in a session; `None` when nothing is.
-    async fn due(&self, user: UserId, session: String, most_folds: usize) -> Result<Option<Work>, LayerError> {
-        let head = sql::versions(&self.db, user, &session, None, 1).await?.pop();
-        let after = head.as_ref().map_or(0, |head| head.newest_seq.0);
-        let most = most_folds * self.settings.fold_exchanges + self.settings.keep_exchanges;
+    async fn due(
+        &self,
+        user: UserId,
+        session: String,
+        capped: bool,
+        most_folds: usize,
+    ) -> Result<Option<Work>, LayerError> {
+        let head = sql::head(&self.db, user, &session).await?;
+        let after = head.as_ref().map_or(0, |head| head.version.newest_seq.0);
+        // Where the oldest turns leave memory, every version goes with them each time: all is folded at once.
+        let at_once = capped && head.is_none();
+        let folded = if at_once { MOST_AT_ONCE } else { most_folds * self.settings.fold_exchanges };
+        let most = folded + self.settings.keep_exchanges;
         let said = sql::said_after(&self.db, user, &session, after, most).await?;
         let prices: Vec<Tokens> = said.iter().map(Said::tokens).collect();
         let mut folds = plan::due(&prices, self.settings.pace());
-        folds.truncate(most_folds);
-        if folds.is_empty() {
-            return Ok(None);
+        folds.truncate(if at_once { MOST_AT_ONCE } else { most_folds });
+        let (Some(first), Some(last)) = (folds.first(), folds.last()) else { return Ok(None) };
+        if at_once {
+            folds = vec![first.start..last.end];
         }
-        let mut before = head.as_ref().map_or(0, |head| usize::try_from(head.tokens).unwrap_or(usize::MAX));
+        let mut before = head.as_ref().map_or(0, |head| usize::try_from(head.version.tokens).unwrap_or(usize::MAX));
         let mut lines = Vec::with_capacity(folds.len());
         for fold in &folds {
             lines.push(self.lines(said.get(fold.clone()).unwrap_or_default(), Tokens(before)));
@@ -82,7 +98,7 @@ impl SummariesLayer {
             // Arithmetic: others want to run, too.
             tokio::task::yield_now().await;
         }
-        Ok(Some(Work { session, head, said, folds, lines }))
+        Ok(Some(Work { session, may_ask: !capped, head, said, folds, lines }))
     }
 
     /// The lines of a fold that are worth weighing, chosen by their words: as many as there is room for after `before`
@@ -109,7 +125,7 @@ impl SummariesLayer {
         let mut texts: Vec<String> = Vec::new();
         let mut known = HashSet::new();
         for one in work {
-            let head = one.head.as_ref().map(head_lines).unwrap_or_default();
+            let head = one.head.as_ref().map(|head| head_lines(&head.version)).unwrap_or_default();
             let all: Vec<String> = head.into_iter().chain(one.lines.iter().flatten().cloned()).collect();
             if all.iter().map(|line| price(line)).sum::<Tokens>() > self.settings.summary_tokens {
                 texts.extend(all.into_iter().filter(|line| known.insert(line.clone())));
@@ -138,16 +154,16 @@ impl SummariesLayer {
         meanings: &HashMap<String, Embedding>,
         questions: &mut usize,
     ) -> Result<(), LayerError> {
-        let Work { session, mut head, said, folds, lines } = work;
+        let Work { session, may_ask, mut head, said, folds, lines } = work;
         let last = folds.len().saturating_sub(1);
         for (place, (fold, lines)) in folds.into_iter().zip(lines).enumerate() {
             let said = said.get(fold).unwrap_or_default();
             let told = match &self.chat {
-                Some(chat) if place == last && *questions > 0 => {
+                Some(chat) if may_ask && place == last && *questions > 0 => {
                     *questions -= 1;
                     let before = Before {
-                        summary: head.as_ref().map_or("", |head| &head.text),
-                        decisions: head.as_ref().map_or(&[], |head| &head.decisions),
+                        summary: head.as_ref().map_or("", |head| &head.version.text),
+                        decisions: head.as_ref().map_or(&[], |head| &head.version.decisions),
                     };
                     let told =
                         tell(chat.as_ref(), self.settings.deadline(), before, said, self.settings.summary_tokens).await;
@@ -165,18 +181,20 @@ impl SummariesLayer {
                     (model, told.summary, told.decisions.iter().map(|text| line(day, text)).collect())
                 }
                 None => {
-                    let older = head.as_ref().map(head_lines).unwrap_or_default();
+                    let older = head.as_ref().map(|head| head_lines(&head.version)).unwrap_or_default();
                     let all = older.into_iter().chain(lines).collect();
                     let picked = pick(all, Some(meanings), self.settings.summary_tokens);
                     (EXTRACTIVE.to_owned(), picked.join("\n"), decisions(&sentences(said)))
                 }
             };
-            let Some(version) = self.version(head.as_ref(), said, made_by, text, decided) else { return Ok(()) };
-            if !sql::write(&self.db, user, &session, &version, said).await? {
+            let before = head.as_ref().map(|head| &head.version);
+            let Some(version) = self.version(before, said, made_by, text, decided) else { return Ok(()) };
+            let previous = head.as_ref().map(|head| head.id);
+            let Some(id) = sql::write(&self.db, user, &session, previous, &version, said).await? else {
                 // Something was forgotten meanwhile, or somebody else was faster: it is looked at anew when told.
                 return Ok(());
-            }
-            head = Some(version);
+            };
+            head = Some(Head { id, version });
             tokio::task::yield_now().await;
         }
         Ok(())

@@ -228,11 +228,12 @@ impl Layer for SummariesLayer {
     async fn prune(&self, _now: DateTime<Utc>) -> Result<Pruned, LayerError> {
         let due = self.settings.keep_exchanges + self.settings.fold_exchanges;
         let behind = sql::behind(&self.db, due, SESSIONS_IN_UPKEEP).await?;
-        for (user, session) in &behind {
+        for (user, session, _) in &behind {
             self.fold_due(*user, std::slice::from_ref(session), MOST_FOLDS, false).await?;
         }
-        let left = if behind.is_empty() { behind } else { sql::behind(&self.db, due, 1).await? };
-        Ok(Pruned { unfinished: !left.is_empty(), ..Pruned::default() })
+        let left = if behind.is_empty() { Vec::new() } else { sql::behind(&self.db, due, SESSIONS_IN_UPKEEP).await? };
+        // What stays as it was waits for something else than another call.
+        Ok(Pruned { unfinished: !left.is_empty() && left != behind, ..Pruned::default() })
     }
 
     async fn stats(&self, user: UserId) -> Result<LayerStats, LayerError> {

@@ -59,18 +59,18 @@ pub(crate) async fn drop_stale(db: &PgPool, user: UserId, observed: &[Observed<'
     Ok(())
 }
 
-/// Those of `sessions` in which more than `keep` exchanges are not folded. A session whose memories get no older than some
-/// hours has no summary: it would outlive them.
+/// Those of `sessions` in which more than `keep` exchanges are not folded, and whether their oldest turns leave memory as
+/// new ones come. A session whose memories get no older than some hours has no summary: it would outlive them.
 pub(crate) async fn with_more_than(
     db: &PgPool,
     user: UserId,
     sessions: &[String],
     keep: usize,
-) -> sqlx::Result<Vec<String>> {
+) -> sqlx::Result<Vec<(String, bool)>> {
     let keep = i64::try_from(keep).unwrap_or(i64::MAX - 1);
-    sqlx::query_scalar!(
+    sqlx::query!(
         r#"
-        select session.id
+        select session.id, max_turns is not null as "capped!"
         from journal.session
         where user_id = $1
           and id = any($2)
@@ -95,16 +95,17 @@ pub(crate) async fn with_more_than(
         sessions,
         keep,
     )
+    .map(|row| (row.id, row.capped))
     .fetch_all(db)
     .await
 }
 
-/// Sessions of any user in which `most` exchanges or more are not folded, at most `limit` of them: where something was
-/// forgotten, and nothing was said since.
-pub(crate) async fn behind(db: &PgPool, most: usize, limit: i64) -> sqlx::Result<Vec<(UserId, String)>> {
+/// Sessions of any user in which `most` exchanges or more are not folded, and how many: where something was forgotten, and
+/// nothing was said since. At most `limit` of them.
+pub(crate) async fn behind(db: &PgPool, most: usize, limit: i64) -> sqlx::Result<Vec<(UserId, String, i64)>> {
     let rows = sqlx::query!(
         r#"
-        select exchange.user_id, exchange.session_id
+        select exchange.user_id, exchange.session_id, count(*) as "count!"
         from journal.exchange
         join journal.remembered on remembered.user_id = exchange.user_id and remembered.exchange_id = exchange.id
         join journal.session on session.user_id = exchange.user_id and session.id = exchange.session_id
@@ -123,7 +124,7 @@ pub(crate) async fn behind(db: &PgPool, most: usize, limit: i64) -> sqlx::Result
     )
     .fetch_all(db)
     .await?;
-    Ok(rows.into_iter().map(|row| (UserId(row.user_id), row.session_id)).collect())
+    Ok(rows.into_iter().map(|row| (UserId(row.user_id), row.session_id, row.count)).collect())
 }
 
 /// The sessions that exchanges were said in, forgotten ones too.
@@ -188,17 +189,25 @@ pub(crate) async fn said_after(
     Ok(said)
 }
 
-/// Writes a version down, and that it folded `said`. Whether it did: not when something it stands on was forgotten
-/// meanwhile, or somebody else was faster.
+/// A version, and its name for ever.
+#[derive(Debug, Clone)]
+pub(crate) struct Head {
+    pub(crate) id: i64,
+    pub(crate) version: Version,
+}
+
+/// Writes down the version that stands on `previous`, and that it folded `said`; its id. `None`, and nothing is written,
+/// when something it stands on was forgotten meanwhile, or somebody else was faster.
 pub(crate) async fn write(
     db: &PgPool,
     user: UserId,
     session: &str,
+    previous: Option<i64>,
     version: &Version,
     said: &[Said],
-) -> sqlx::Result<bool> {
-    match try_to_write(db, user, session, version, said).await {
-        Err(sqlx::Error::Database(answer)) if matches!(answer.code().as_deref(), Some("23503" | "23505")) => Ok(false),
+) -> sqlx::Result<Option<i64>> {
+    match try_to_write(db, user, session, previous, version, said).await {
+        Err(sqlx::Error::Database(answer)) if matches!(answer.code().as_deref(), Some("23503" | "23505")) => Ok(None),
         written => written,
     }
 }
@@ -207,9 +216,10 @@ async fn try_to_write(
     db: &PgPool,
     user: UserId,
     session: &str,
+    previous: Option<i64>,
     version: &Version,
     said: &[Said],
-) -> sqlx::Result<bool> {
+) -> sqlx::Result<Option<i64>> {
     let ids: Vec<Uuid> = said.iter().map(|exchange| exchange.id.0).collect();
     let mut tx = db.begin().await?;
     // Who is forgetting one of them must not wait for us while we wait for them.
@@ -226,14 +236,15 @@ async fn try_to_write(
     .fetch_all(&mut *tx)
     .await?;
     if remembered.len() < ids.len() {
-        return Ok(false);
+        return Ok(None);
     }
-    sqlx::query!(
+    let id = sqlx::query_scalar!(
         r#"
         insert into summaries.version
             (user_id, session_id, number, previous, text, decisions, names, made_by, exchanges, tokens, first_seq,
              newest_seq, last_seq, said_from, said_until)
-        values ($1, $2, $3, nullif($3 - 1, 0), $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+        values ($1, $2, $3, $15, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+        returning id
         "#,
         user.0,
         session,
@@ -249,8 +260,9 @@ async fn try_to_write(
         version.last_seq.0,
         version.said_from,
         version.said_until,
+        previous,
     )
-    .execute(&mut *tx)
+    .fetch_one(&mut *tx)
     .await?;
     sqlx::query!(
         r#"
@@ -267,10 +279,11 @@ async fn try_to_write(
     .execute(&mut *tx)
     .await?;
     tx.commit().await?;
-    Ok(true)
+    Ok(Some(id))
 }
 
 struct Row {
+    id: i64,
     number: i32,
     text: String,
     decisions: Vec<String>,
@@ -312,10 +325,26 @@ pub(crate) async fn versions(
     as_of: Option<DateTime<Utc>>,
     limit: i64,
 ) -> sqlx::Result<Vec<Version>> {
-    let rows = sqlx::query_as!(
+    Ok(rows(db, user, session, as_of, limit).await?.into_iter().map(Version::from).collect())
+}
+
+/// The newest version of a session's summary.
+pub(crate) async fn head(db: &PgPool, user: UserId, session: &str) -> sqlx::Result<Option<Head>> {
+    let row = rows(db, user, session, None, 1).await?.pop();
+    Ok(row.map(|row| Head { id: row.id, version: row.into() }))
+}
+
+async fn rows(
+    db: &PgPool,
+    user: UserId,
+    session: &str,
+    as_of: Option<DateTime<Utc>>,
+    limit: i64,
+) -> sqlx::Result<Vec<Row>> {
+    sqlx::query_as!(
         Row,
         r#"
-        select number, text, decisions, names, made_by, exchanges, tokens, first_seq, newest_seq, last_seq, said_from,
+        select version.id, number, text, decisions, names, made_by, exchanges, tokens, first_seq, newest_seq, last_seq, said_from,
                said_until
         from summaries.version
         join journal.session on session.user_id = version.user_id and session.id = version.session_id
@@ -332,8 +361,7 @@ pub(crate) async fn versions(
         limit,
     )
     .fetch_all(db)
-    .await?;
-    Ok(rows.into_iter().map(Version::from).collect())
+    .await
 }
 
 /// The place of the last turn that a session's summary covers.
