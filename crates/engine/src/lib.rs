@@ -17,6 +17,7 @@ mod record;
 mod settings;
 mod stats;
 mod upkeep;
+mod usage;
 mod users;
 
 #[cfg(test)]
@@ -35,7 +36,7 @@ pub use forget::Changed;
 pub use journal::{ExchangeView, Page, PageRequest};
 pub use memory::{Memory, Parts};
 pub use record::{Content, NewTurn, RecordRequest, Recorded, RememberRequest, TurnFate};
-pub use settings::{ContextSettings, EngineSettings, ItemsPlace, ObserveSettings, UpkeepSettings};
+pub use settings::{ContextSettings, EngineSettings, ItemsPlace, ObserveSettings, RewriteSettings, UpkeepSettings};
 pub use skymem_store::{
     CollectionSettings, Forgotten, JournalTurn, Key, KeyId, MOST_TURNS_AT_ONCE, MemoryMode, NewKey, Parked, Scope,
     Secret, Session, SessionChange, Shelf, Stats as JournalStats, Target,

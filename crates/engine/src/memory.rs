@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use skymem_core::{ChatModels, Embedder, Layer};
+use skymem_core::{ChatModels, Embedder, Layer, Tokenizers};
 use skymem_store::{Journal, Keys};
 use sqlx::PgPool;
 
@@ -28,6 +28,8 @@ pub struct Parts {
     pub embedder: Arc<dyn Embedder>,
     /// The language models there are. The layers were opened with the main one.
     pub chat: ChatModels,
+    /// Counts tokens as the models that read contexts do, where it can.
+    pub tokenizers: Arc<dyn Tokenizers>,
     /// The layers, in the order in which the assistant should read their sections.
     pub layers: Vec<Arc<dyn Layer>>,
     /// Tells the time.
@@ -41,6 +43,7 @@ pub(crate) struct Inner {
     pub(crate) keys: Keys,
     pub(crate) embedder: Arc<dyn Embedder>,
     pub(crate) chat: ChatModels,
+    pub(crate) tokenizers: Arc<dyn Tokenizers>,
     pub(crate) chat_watch: ChatWatch,
     pub(crate) layers: Vec<Arc<dyn Layer>>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -52,11 +55,12 @@ impl Memory {
     /// A memory made of `parts`. Nothing runs in the background until [`Memory::start`].
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { db, embedder, chat, layers, clock, settings } = parts;
+        let Parts { db, embedder, chat, tokenizers, layers, clock, settings } = parts;
         let frozen = Frozen::new(settings.context.frozen_sessions);
         let chat_watch = ChatWatch::new(&chat);
         let (journal, keys) = (Journal::new(db.clone()), Keys::new(db));
-        Self { inner: Arc::new(Inner { journal, keys, embedder, chat, chat_watch, layers, clock, settings, frozen }) }
+        let inner = Inner { journal, keys, embedder, chat, tokenizers, chat_watch, layers, clock, settings, frozen };
+        Self { inner: Arc::new(inner) }
     }
 
     pub(crate) fn now(&self) -> DateTime<Utc> {

@@ -293,8 +293,19 @@ mod tests {
     #[test]
     fn what_skymem_put_into_a_prompt_is_not_remembered_when_it_comes_back() {
         check(Content::Text("hello".into()), Some("hello"));
-        check(Content::Text("<<<CONTEXT>>>\nold\n<<<END CONTEXT>>>\n\nhello".into()), Some("hello"));
-        check(Content::Text("<<<CONTEXT>>>\nold\n<<<END CONTEXT>>>\n".into()), None);
+        check(
+            Content::Text(
+                "<<<CONTEXT>>>\nRemembered from earlier conversations and documents. Old.\n<<<END CONTEXT>>>\n\nhello"
+                    .into(),
+            ),
+            Some("hello"),
+        );
+        check(
+            Content::Text(
+                "<<<CONTEXT>>>\nRemembered from earlier conversations and documents. Old.\n<<<END CONTEXT>>>\n".into(),
+            ),
+            None,
+        );
         check(Content::Text(String::new()), Some(""));
     }
 
@@ -304,7 +315,8 @@ mod tests {
         let text = |text: &str| json!({"type": "text", "text": text});
         check(Content::Parts(vec![text("one"), image.clone(), text("two")]), Some("one\ntwo"));
         check(Content::Parts(vec![image]), Some(""));
-        check(Content::Parts(vec![text("<<<CONTEXT>>>x<<<END CONTEXT>>>"), text("hi")]), Some("hi"));
-        check(Content::Parts(vec![text("<<<CONTEXT>>>x<<<END CONTEXT>>>")]), None);
+        let injected = "<<<CONTEXT>>>\nRemembered from earlier conversations and documents.\n<<<END CONTEXT>>>";
+        check(Content::Parts(vec![text(injected), text("hi")]), Some("hi"));
+        check(Content::Parts(vec![text(injected)]), None);
     }
 }

@@ -12,6 +12,8 @@ use crate::context::MOST_EXCHANGES;
 pub struct EngineSettings {
     /// How a context is put together.
     pub context: ContextSettings,
+    /// How a question that leans on what was said before it is made self-contained.
+    pub rewrite: RewriteSettings,
     /// How layers learn in the background.
     pub observe: ObserveSettings,
     /// What is done now and then.
@@ -22,8 +24,13 @@ pub struct EngineSettings {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ContextSettings {
-    /// Tokens that all messages of a context may cost together, unless the request says otherwise.
+    /// Tokens that all messages of a context may cost together, unless the request says otherwise or names a model whose
+    /// window is known.
     pub budget_tokens: usize,
+    /// The share of a known model's window that a context may take, in hundredths.
+    pub model_window_percent: u8,
+    /// How many tokens models read at a time, by the beginning of their names, beside those that are known.
+    pub model_window_tokens: BTreeMap<String, usize>,
     /// How many of the session's last exchanges stand in the context word for word: 1 to 8.
     pub window_exchanges: usize,
     /// How many recalls are asked for, unless the request says otherwise: 2 to 20.
@@ -49,16 +56,34 @@ impl Default for ContextSettings {
     fn default() -> Self {
         Self {
             budget_tokens: 6_000,
+            model_window_percent: 25,
+            model_window_tokens: BTreeMap::new(),
             window_exchanges: 4,
             top_k: 4,
             embed_deadline_ms: 1_000,
             recall_deadline_ms: 400,
             layer_deadline_ms: BTreeMap::new(),
-            share_percent: BTreeMap::from([("files".into(), 75), ("episodes".into(), 50)]),
+            share_percent: BTreeMap::from([("files".into(), 75), ("episodes".into(), 50), ("summaries".into(), 20)]),
             items: ItemsPlace::Message,
             note_use: true,
             frozen_sessions: 1_000,
         }
+    }
+}
+
+/// `[engine.rewrite]`: how a question that leans on what was said before it is made self-contained, for the search.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RewriteSettings {
+    /// Whether follow-ups are searched by more than their own words.
+    pub enabled: bool,
+    /// What the model may take; later, and without one, keywords of the questions before must do.
+    pub deadline_ms: u64,
+}
+
+impl Default for RewriteSettings {
+    fn default() -> Self {
+        Self { enabled: true, deadline_ms: 1_500 }
     }
 }
 
@@ -138,7 +163,13 @@ impl EngineSettings {
             ((2..=20).contains(&context.top_k), "context.top_k is from 2 to 20"),
             (context.embed_deadline_ms > 0, "context.embed_deadline_ms is above 0"),
             (context.recall_deadline_ms > 0, "context.recall_deadline_ms is above 0"),
+            ((1..=100).contains(&context.model_window_percent), "context.model_window_percent is from 1 to 100"),
+            (
+                context.model_window_tokens.values().all(|tokens| (1_000..=100_000_000).contains(tokens)),
+                "context.model_window_tokens holds values from 1000 to 100000000",
+            ),
             (context.share_percent.values().all(|share| *share <= 100), "context.share_percent holds values up to 100"),
+            ((1..=60_000).contains(&self.rewrite.deadline_ms), "rewrite.deadline_ms is from 1 to 60000"),
             ((1..=200).contains(&observe.batch_exchanges), "observe.batch_exchanges is from 1 to 200"),
             (observe.batch_characters > 0, "observe.batch_characters is above 0"),
             (observe.poll_seconds > 0, "observe.poll_seconds is above 0"),

@@ -47,6 +47,7 @@ impl TestMemory {
             db,
             embedder: Arc::new(ScriptedEmbedder::default()),
             chat: ChatModels::default(),
+            tokenizers: Arc::new(skymem_core::NoTokenizers),
             layers,
             clock: clock.clone(),
             settings,

@@ -87,7 +87,24 @@ impl Config {
         }
         self.chat.check().map_err(anyhow::Error::msg)?;
         self.proxy.check().map_err(anyhow::Error::msg)?;
+        self.only_known_layers()?;
         self.engine.check().map_err(anyhow::Error::msg)
+    }
+
+    /// That what is set for a layer by its name is set for one that there is, switched on or not.
+    fn only_known_layers(&self) -> Result<()> {
+        let context = &self.engine.context;
+        let tables = [
+            ("layer_deadline_ms", context.layer_deadline_ms.keys().collect::<Vec<_>>()),
+            ("share_percent", context.share_percent.keys().collect()),
+        ];
+        let known = plugins::names();
+        for (table, names) in tables {
+            if let Some(unknown) = names.into_iter().find(|name| !known.contains(name)) {
+                bail!("engine.context.{table} names a layer `{unknown}`; the layers are {}", known.join(", "));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -370,7 +387,11 @@ fn advice(path: &str, defaults: &Dict) -> String {
 }
 
 /// Tables whose keys the person chooses.
-const OPEN_TABLES: [&str; 2] = ["engine.context.layer_deadline_ms", "engine.context.share_percent"];
+const OPEN_TABLES: [&str; 3] = [
+    "engine.context.layer_deadline_ms",
+    "engine.context.model_window_tokens",
+    "engine.context.share_percent",
+];
 
 /// That every key is one of the built-in file, which is complete.
 fn only_known(dict: &Dict, known: &Dict, path: &mut Vec<String>, file: &str) -> Result<()> {
@@ -566,6 +587,30 @@ mod tests {
         for part in expected {
             assert!(error.contains(part), "{part:?} is not in: {error}");
         }
+    }
+
+    #[test]
+    fn what_is_set_for_a_layer_that_there_is_not_is_refused_with_those_that_there_are() {
+        for (table, file) in [
+            ("share_percent", "[engine.context.share_percent]\nepisode = 60\n"),
+            ("layer_deadline_ms", "[engine.context.layer_deadline_ms]\nnosuch = 60\n"),
+        ] {
+            let error = load(Some(file), &[]).err().unwrap().to_string();
+
+            assert!(error.contains(table) && error.contains("files, "), "{error}");
+        }
+        let off = "[layers.episodes]\nenabled = false\n[engine.context.share_percent]\nepisodes = 10\n";
+        assert!(load(Some(off), &[]).is_ok(), "a layer that is switched off may keep its share");
+    }
+
+    #[test]
+    fn the_windows_of_ones_own_models_can_be_set() {
+        let loaded = load(Some("[engine.context.model_window_tokens]\n\"llama3.2:3b\" = 8192\n"), &[]).unwrap();
+        let small = load(Some("[engine.context.model_window_tokens]\nllama = 10\n"), &[]).err().unwrap();
+
+        assert_eq!(loaded.config.engine.context.model_window_tokens["llama3.2:3b"], 8_192);
+        assert!(loaded.shown().is_ok());
+        assert!(small.to_string().contains("1000"), "{small}");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use chrono::{DateTime, Utc};
 use skymem_core::{ChatModels, Embedder, Host, Layer, LayerName, User, UserName};
 use skymem_engine::{Background, Clock, Memory, Parts, SystemClock};
 use skymem_models::{EmbedderKind, EmbedderSettings};
-use skymem_store::{Journal, Keys, MigrationLock, Scope};
+use skymem_store::{Journal, KeyId, Keys, MigrationLock, Scope};
 use sqlx::PgPool;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -57,6 +57,7 @@ pub struct Server {
     pub first_key: Option<String>,
     doors: skymem_server::Running,
     background: Option<Background>,
+    local: LocalKey,
     database: Database,
 }
 
@@ -88,8 +89,8 @@ impl Server {
 
         let database = Database::open(config, Use::Server).await?;
         match Self::open(config, start, listener, &database.pool).await {
-            Ok((memory, first_key, doors, background)) => {
-                Ok(Self { memory, address, first_key, doors, background, database })
+            Ok((memory, first_key, doors, background, local)) => {
+                Ok(Self { memory, address, first_key, doors, background, local, database })
             }
             Err(error) => {
                 if let Err(also) = database.close().await {
@@ -105,16 +106,16 @@ impl Server {
         start: Start,
         listener: TcpListener,
         pool: &PgPool,
-    ) -> Result<(Memory, Option<String>, skymem_server::Running, Option<Background>)> {
+    ) -> Result<(Memory, Option<String>, skymem_server::Running, Option<Background>, LocalKey)> {
         let address = listener.local_addr().context("cannot tell the port")?;
         let now = start.clock.now();
         let memory = open_memory(config, start.clock, pool).await?;
-        let first_key = let_in(config, pool, address, now).await?;
+        let (first_key, local) = let_in(config, pool, address, now).await?;
         let background = start.background.then(|| memory.start());
         let doors = skymem_server::serve(memory.clone(), config.server.clone(), config.proxy.clone(), listener)
             .await
             .context("the doors cannot be opened")?;
-        Ok((memory, first_key, doors, background))
+        Ok((memory, first_key, doors, background, local))
     }
 
     /// Waits until everything that was said through the proxy so far is written down.
@@ -137,6 +138,10 @@ impl Server {
         let shut = self.doors.stop().await.context("the HTTP server had failed");
         if let Some(background) = self.background {
             background.stop().await;
+        }
+        if let Err(error) = self.local.put_away(&self.database.pool).await {
+            // The next start finds both, and goes on with them.
+            tracing::warn!(error = format!("{error:#}"), "The key for commands on this machine is still there");
         }
         // The memory holds connections of the pool, which waits for them.
         drop(self.memory);
@@ -179,7 +184,15 @@ pub(crate) async fn open_memory(config: &Config, clock: Arc<dyn Clock>, pool: &P
     let lock = MigrationLock::take(pool).await.context("cannot bring the database's tables up to date")?;
     let opened = open_layers(config, pool, &embedder, &chat, clock.now()).await;
     lock.release().await.context("cannot let go of the lock on the database's tables")?;
-    Ok(Memory::new(Parts { db: pool.clone(), embedder, chat, layers: opened?, clock, settings: config.engine.clone() }))
+    Ok(Memory::new(Parts {
+        db: pool.clone(),
+        embedder,
+        chat,
+        tokenizers: Arc::new(skymem_models::OpenAiTokenizers),
+        layers: opened?,
+        clock,
+        settings: config.engine.clone(),
+    }))
 }
 
 async fn open_layers(
@@ -271,26 +284,53 @@ fn listen(address: SocketAddr) -> Result<TcpListener> {
 
 /// Makes the first user, the first key, and the door for commands on this machine. Returns the first key when it was
 /// made now.
-async fn let_in(config: &Config, pool: &PgPool, address: SocketAddr, now: DateTime<Utc>) -> Result<Option<String>> {
+async fn let_in(
+    config: &Config,
+    pool: &PgPool,
+    address: SocketAddr,
+    now: DateTime<Utc>,
+) -> Result<(Option<String>, LocalKey)> {
     let user = first_user(config, pool, now).await?;
     let keys = Keys::new(pool.clone());
     let first = keys.first_key(user.id, now).await.context("cannot make the first key")?;
 
     let folder = config.data_dir()?;
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot make the data folder {}", folder.display()))?;
+    // Left by a server that ended in disorder.
     let left = match LocalDoor::read(&folder)? {
-        Some(door) if keys.verify(&door.key, now).await.context("cannot look at the keys")?.is_some() => Some(door.key),
-        _ => None,
+        Some(door) => {
+            keys.verify(&door.key, now).await.context("cannot look at the keys")?.map(|key| (key.id, door.key))
+        }
+        None => None,
     };
-    let key = match left {
-        Some(key) => key,
+    let (id, key) = match left {
+        Some(left) => left,
         None => {
             let made = keys.make(user.id, "commands on the server's machine", &[Scope::Admin], now, None).await;
-            made.context("cannot make a key")?.secret.reveal().to_owned()
+            let made = made.context("cannot make a key")?;
+            (made.key.id, made.secret.reveal().to_owned())
         }
     };
-    LocalDoor { url: local_url(address), key }.write(&folder)?;
-    Ok(first.map(|made| made.secret.reveal().to_owned()))
+    let door = LocalDoor { url: local_url(address), key };
+    door.write(&folder)?;
+    Ok((first.map(|made| made.secret.reveal().to_owned()), LocalKey { door, id, folder }))
+}
+
+/// What lets commands on this machine in for as long as the server runs.
+struct LocalKey {
+    door: LocalDoor,
+    id: KeyId,
+    folder: PathBuf,
+}
+
+impl LocalKey {
+    /// Leaves no key behind that nobody needs; one that another server took over stays.
+    async fn put_away(&self, pool: &PgPool) -> Result<()> {
+        if self.door.remove(&self.folder)? {
+            Keys::new(pool.clone()).discard(&self.id).await.context("cannot remove the key")?;
+        }
+        Ok(())
+    }
 }
 
 /// The user that the configuration names, made when there is none.

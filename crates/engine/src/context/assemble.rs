@@ -1,25 +1,94 @@
 //! The budget is spent, and the messages are laid out.
 
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use skymem_core::{
-    Fate, Gap, GapReason, Layer, Message, Priority, Query, Recall, Section, Spent, Tokens, estimate_tokens,
-};
+use skymem_core::{Fate, Gap, GapReason, Layer, Message, Priority, Query, Recall, Section, Spent, Tokens};
+use tokio::time::timeout;
 
+use super::meter::Meter;
 use super::pack::{self, Basket, Market, Stall};
 use super::recall::Answer;
 use super::render::{self, Draft};
 use super::sanitise::sanitise;
 use super::window::{Verbatim, Window};
-use super::{Blocks, ContextReply, ContextRequest, LayerExplanation, LeftOut, Notes};
+use super::windows::window_tokens;
+use super::{Blocks, ContextReply, ContextRequest, History, LayerExplanation, LeftOut, Notes};
 use crate::memory::Memory;
 use crate::settings::ItemsPlace;
 
+/// However many layers there are and however much fits: no more ranked recalls than this are put before an assistant,
+/// unless more are asked for.
+const MOST_ITEMS: usize = 20;
+
+/// What a context may cost, and how that is counted.
+#[derive(Debug)]
+pub(super) struct Terms {
+    pub(super) meter: Meter,
+    pub(super) budget: Tokens,
+    /// What the system prompt and the question cost; nothing where the client sends the conversation: then it pays for
+    /// what is its own, and the budget is for what memory adds.
+    pub(super) fixed: Tokens,
+    /// Whether only what memory adds is counted.
+    added_alone: bool,
+}
+
+impl Terms {
+    /// What messages, or of them what memory adds, cost.
+    fn cost(&self, messages: &[Message], blocks: &Blocks) -> Tokens {
+        if self.added_alone { render::cost_of_blocks(blocks, &self.meter) } else { self.meter.messages(messages) }
+    }
+
+    /// What a recall costs in its layer's section.
+    fn price(&self, layer: &dyn Layer, recall: &Recall) -> Tokens {
+        self.meter.text(&layer.render(std::slice::from_ref(recall)).text) + Tokens(1)
+    }
+}
+
 impl Memory {
+    /// The terms of a request: as it asks; else a share of what its model reads at a time, where that is known; else as
+    /// set.
+    pub(super) async fn terms(&self, request: &ContextRequest) -> Terms {
+        let settings = &self.inner.settings.context;
+        let model = request.model.as_deref();
+        let meter = match model {
+            Some(model) => self.meter(model).await,
+            None => Meter::default(),
+        };
+        let of_model = model.and_then(|model| window_tokens(model, &settings.model_window_tokens));
+        let share = |window: usize| window.saturating_mul(usize::from(settings.model_window_percent)) / 100;
+        let usual = Tokens(of_model.map_or(settings.budget_tokens, share));
+        let added_alone = matches!(request.history, History::Client(_));
+        let fixed = if added_alone {
+            Tokens(0)
+        } else {
+            let question = sanitise(&request.ask.text);
+            let draft = Draft { system: request.system.as_deref(), question: &question, ..Draft::default() };
+            meter.messages(&draft.messages())
+        };
+        Terms { meter, budget: request.budget.unwrap_or(usual), fixed, added_alone }
+    }
+
+    /// What counts for `model`: its own tokenizer where it is at hand, else the estimate with what was learned of it.
+    async fn meter(&self, model: &str) -> Meter {
+        let (tokenizers, name) = (Arc::clone(&self.inner.tokenizers), model.to_owned());
+        // The first time a table may have to be read.
+        let exact = tokio::task::spawn_blocking(move || tokenizers.of_model(&name)).await;
+        match exact {
+            Ok(Some(counter)) => Meter::exact(counter),
+            _ => {
+                let deadline = Duration::from_millis(self.inner.settings.context.recall_deadline_ms);
+                Meter::corrected(timeout(deadline, self.token_factor(model)).await.unwrap_or_default())
+            }
+        }
+    }
+
     /// Spends the budget and lays out the messages.
+    #[expect(clippy::too_many_arguments, reason = "what a reply is made of")]
     pub(super) fn assemble(
         &self,
         request: &ContextRequest,
+        terms: &Terms,
         query: &Query,
         window: &Window,
         offers: &[Answer<Vec<Recall>>],
@@ -27,27 +96,26 @@ impl Memory {
         mut notes: Notes,
     ) -> ContextReply {
         let started = Instant::now();
-        let budget = self.budget(request);
-        let mut market = self.market(request, budget, window, offers);
+        let mut market = self.market(terms, query, window, offers);
         let question = sanitise(&request.ask.text);
         let (bought, blocks, messages) = loop {
             let basket = pack::pack(&market);
             let bought = Bought::of(&basket, window, offers);
             let draft = bought.draft(request, &question, self.inner.settings.context.items);
             let (blocks, messages) = (draft.blocks(), draft.messages());
-            if render::cost(&messages) <= budget || bought.is_nothing() {
+            if terms.cost(&messages, &blocks) <= terms.budget || bought.is_nothing() {
                 break (bought, blocks, messages);
             }
             // A layer's section cost more than its recalls alone: buy a little less.
             market.budget = basket.spent.less(Tokens(1));
         };
-        let left_out = bought.left_out(window, offers);
-        if render::cost(&messages) > budget {
+        let left_out = bought.left_out(terms, window, offers);
+        let spent = bought.spent(request, terms, &question, &messages, &blocks);
+        if spent.total > terms.budget {
             notes.gap("question", GapReason::OverBudget, "system prompt and question alone cost more than the budget");
         }
         notes.gaps.extend(over_budget(&left_out));
         let considered = weigh_in(considered, &left_out);
-        let spent = bought.spent(request, &question, budget, &messages);
         notes.took("pack", started.elapsed());
         let (gaps, timings) = notes.end();
         ContextReply {
@@ -59,77 +127,60 @@ impl Memory {
             spent,
             left_out,
             time_hint: query.time_hint,
+            rewrite: query.rewritten(),
             timings,
             considered,
         }
     }
 
     /// What there is to buy.
-    fn market(
-        &self,
-        request: &ContextRequest,
-        budget: Tokens,
-        window: &Window,
-        offers: &[Answer<Vec<Recall>>],
-    ) -> Market {
+    fn market(&self, terms: &Terms, query: &Query, window: &Window, offers: &[Answer<Vec<Recall>>]) -> Market {
         let shares = &self.inner.settings.context.share_percent;
+        let share = |layer: &str| usize::from(*shares.get(layer).unwrap_or(&100));
         let stall = |offer: &Answer<Vec<Recall>>| Stall {
             kind: offer.layer.priority(),
-            share: Tokens(budget.0 * usize::from(*shares.get(offer.layer.name().as_str()).unwrap_or(&100)) / 100),
-            prices: offer.value.iter().map(|recall| price(offer.layer.as_ref(), recall)).collect(),
+            share: Tokens(terms.budget.0.saturating_mul(share(offer.layer.name().as_str())) / 100),
+            prices: offer.value.iter().map(|recall| terms.price(offer.layer.as_ref(), recall)).collect(),
         };
         Market {
-            budget,
-            fixed: fixed_price(request),
-            around_always: render::price_of_memory(),
-            around_account: render::price_of_account(),
-            around_ranked: render::price_of_block(),
+            budget: terms.budget,
+            fixed: terms.fixed,
+            around_always: render::price_of_memory(&terms.meter),
+            around_account: render::price_of_account(&terms.meter),
+            around_ranked: render::price_of_block(&terms.meter),
+            most_ranked: MOST_ITEMS.max(query.limit),
             window: window.exchanges.iter().map(|verbatim| verbatim.price).collect(),
             stalls: offers.iter().map(stall).collect(),
         }
     }
 
     /// The reply when memory must not be asked: the request's own words.
-    pub(super) fn without_memory(&self, request: &ContextRequest, notes: Notes) -> ContextReply {
+    pub(super) fn without_memory(&self, request: &ContextRequest, terms: &Terms, notes: Notes) -> ContextReply {
         let question = sanitise(&request.ask.text);
         let bought = Bought::default();
         let messages = bought.draft(request, &question, self.inner.settings.context.items).messages();
-        let spent = bought.spent(request, &question, self.budget(request), &messages);
+        let blocks = Blocks::default();
+        let spent = bought.spent(request, terms, &question, &messages, &blocks);
         let (gaps, timings) = notes.end();
         ContextReply {
             messages,
-            blocks: Blocks::default(),
+            blocks,
             items: Vec::new(),
             sections: Vec::new(),
             gaps,
             spent,
             left_out: Vec::new(),
             time_hint: None,
+            rewrite: None,
             timings,
             considered: Vec::new(),
         }
     }
-
-    pub(super) fn budget(&self, request: &ContextRequest) -> Tokens {
-        request.budget.unwrap_or(Tokens(self.inner.settings.context.budget_tokens))
-    }
-}
-
-/// What the system prompt and the question cost.
-pub(super) fn fixed_price(request: &ContextRequest) -> Tokens {
-    let question = sanitise(&request.ask.text);
-    let draft = Draft { system: request.system.as_deref(), question: &question, ..Draft::default() };
-    render::cost(&draft.messages())
-}
-
-/// What a recall costs in its layer's section.
-fn price(layer: &dyn Layer, recall: &Recall) -> Tokens {
-    estimate_tokens(&layer.render(std::slice::from_ref(recall)).text) + Tokens(1)
 }
 
 /// What was bought, laid out.
 #[derive(Debug, Default)]
-struct Bought {
+pub(super) struct Bought {
     always: Vec<Section>,
     account: Vec<Section>,
     found: Vec<Section>,
@@ -141,14 +192,14 @@ struct Bought {
 }
 
 impl Bought {
-    fn of(basket: &Basket, window: &Window, offers: &[Answer<Vec<Recall>>]) -> Self {
+    pub(super) fn of(basket: &Basket, window: &Window, offers: &[Answer<Vec<Recall>>]) -> Self {
         let mut bought = Self { window_from: basket.window_from, recalls: basket.recalls.clone(), ..Self::default() };
         for (offer, places) in offers.iter().zip(&basket.recalls) {
             let chosen: Vec<Recall> = places.iter().filter_map(|place| offer.value.get(*place)).cloned().collect();
             if chosen.is_empty() {
                 continue;
             }
-            let section = offer.layer.render(&chosen);
+            let section = render::safe_section(offer.layer.render(&chosen));
             match offer.layer.priority() {
                 Priority::Always => bought.always.push(section),
                 Priority::Account => bought.account.push(section),
@@ -164,7 +215,7 @@ impl Bought {
         [&self.always, &self.account, &self.found].into_iter().all(Vec::is_empty) && self.window.is_empty()
     }
 
-    fn draft<'a>(&self, request: &'a ContextRequest, question: &'a str, place: ItemsPlace) -> Draft<'a> {
+    pub(super) fn draft<'a>(&self, request: &'a ContextRequest, question: &'a str, place: ItemsPlace) -> Draft<'a> {
         Draft {
             system: request.system.as_deref(),
             always: self.always.clone(),
@@ -177,7 +228,7 @@ impl Bought {
     }
 
     /// What would have been in a larger budget.
-    fn left_out(&self, window: &Window, offers: &[Answer<Vec<Recall>>]) -> Vec<LeftOut> {
+    fn left_out(&self, terms: &Terms, window: &Window, offers: &[Answer<Vec<Recall>>]) -> Vec<LeftOut> {
         let exchange = |verbatim: &Verbatim| LeftOut {
             of: "window".into(),
             recall: None,
@@ -193,28 +244,39 @@ impl Bought {
                 of: offer.layer.name().to_string(),
                 recall: Some(recall.id.clone()),
                 exchange: recall.provenance.exchange,
-                tokens: price(offer.layer.as_ref(), recall),
+                tokens: terms.price(offer.layer.as_ref(), recall),
                 why: Fate::OverBudget,
             }));
         }
         left_out
     }
 
-    /// Where the budget went.
-    fn spent(&self, request: &ContextRequest, question: &str, budget: Tokens, messages: &[Message]) -> Spent {
+    /// Where the budget went. What is not memory's is no part of it where the client sends it itself.
+    fn spent(
+        &self,
+        request: &ContextRequest,
+        terms: &Terms,
+        question: &str,
+        messages: &[Message],
+        blocks: &Blocks,
+    ) -> Spent {
+        let meter = &terms.meter;
         let mut parts = Vec::new();
-        parts.extend(request.system.as_deref().map(|system| ("system".to_owned(), estimate_tokens(system))));
+        let system = request.system.as_deref().filter(|_| !terms.added_alone);
+        parts.extend(system.map(|system| ("system".to_owned(), meter.text(&render::without_markers(system)))));
         for section in self.always.iter().chain(&self.account).chain(&self.found) {
-            parts.push((section.layer.to_string(), estimate_tokens(&section.text)));
+            parts.push((section.layer.to_string(), meter.text(&section.text)));
         }
         if !self.window.is_empty() {
-            parts.push(("window".to_owned(), render::cost(&self.window)));
+            parts.push(("window".to_owned(), meter.messages(&self.window)));
         }
-        parts.push(("question".to_owned(), estimate_tokens(question)));
-        let total = render::cost(messages);
+        if !terms.added_alone {
+            parts.push(("question".to_owned(), meter.text(question)));
+        }
+        let total = terms.cost(messages, blocks);
         let frame = total.less(parts.iter().map(|(_, tokens)| *tokens).sum());
         parts.push(("frame".to_owned(), frame));
-        Spent { budget, total, parts }
+        Spent { budget: terms.budget, total, parts }
     }
 }
 

@@ -5,6 +5,8 @@
 
 mod assemble;
 mod frozen;
+mod markers;
+mod meter;
 mod notes;
 mod offers;
 mod pack;
@@ -12,9 +14,11 @@ mod query;
 mod recall;
 mod render;
 mod request;
+mod rewrite;
 mod sanitise;
 mod time_words;
 mod window;
+mod windows;
 
 use skymem_core::{ExchangeId, Priority, Query, Recall, RecallId};
 
@@ -47,19 +51,20 @@ impl Memory {
             layers.retain(|layer| layer.priority() != Priority::Account);
         }
         let mut notes = Notes::begin("skymem_context_seconds");
-        let Some(Asked { query, mut window, mode }) = self.asked(&request.ask, &request.history, &mut notes).await
-        else {
-            return Ok(self.without_memory(request, notes));
+        let (asked, terms) = tokio::join!(self.asked(&request.ask, &request.history, &mut notes), self.terms(request));
+        let Some(Asked { query, mut window, mode }) = asked else {
+            return Ok(self.without_memory(request, &terms, notes));
         };
-        window.cut(self.budget(request).less(assemble::fixed_price(request)));
+        window.price(&terms.meter);
+        window.cut(terms.budget.less(terms.fixed));
         let query = Query { window: window.ids(), ..query };
         let offers = self.offers(&layers, request.freeze, &query, &mut notes).await;
         if request.explain {
             let (considered, gaps) = self.weighed(&layers, &query, None).await;
             notes.gaps.extend(gaps);
-            return Ok(self.assemble(request, &query, &window, &offers, considered, notes));
+            return Ok(self.assemble(request, &terms, &query, &window, &offers, considered, notes));
         }
-        let reply = self.assemble(request, &query, &window, &offers, Vec::new(), notes);
+        let reply = self.assemble(request, &terms, &query, &window, &offers, Vec::new(), notes);
         if mode.writes() {
             self.note_use(&reply, &query);
         }
@@ -104,8 +109,9 @@ impl Memory {
             None => Vec::new(),
         };
         let time_hint = query.as_ref().and_then(|query| query.time_hint);
+        let rewrite = query.as_ref().and_then(Query::rewritten);
         let (gaps, timings) = notes.end();
-        Ok((query, RecallReply { recalls: by_rank(offers), gaps, time_hint, timings }))
+        Ok((query, RecallReply { recalls: by_rank(offers), gaps, time_hint, rewrite, timings }))
     }
 
     /// Tells the layers which recalls were put before an assistant. Nobody waits for it.
@@ -142,5 +148,7 @@ fn by_rank(offers: Vec<Answer<Vec<Recall>>>) -> Vec<Recall> {
     }
 }
 
+#[cfg(test)]
+mod defence;
 #[cfg(test)]
 mod tests;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use skymem_core::{Filter, GapReason, Layer, LayerName, Priority, Role, Tokens};
+use skymem_core::{Filter, GapReason, Layer, LayerName, Message, Priority, Role, Tokens};
 use sqlx::PgPool;
 
-use super::{ContextReply, ContextRequest, History, RecallRequest};
+use super::{ClientHistory, ContextReply, ContextRequest, History, RecallRequest};
 use crate::testing::{Habit, ScriptedLayer, TestMemory, session, turn, user};
 use crate::{ContextSettings, EngineError, EngineSettings, ManualClock, Memory, MemoryMode, Parts, SessionChange};
 
@@ -101,6 +101,7 @@ fn without_database(layers: Vec<Arc<dyn Layer>>) -> Memory {
         db,
         embedder: Arc::new(crate::testing::ScriptedEmbedder::default()),
         chat: skymem_core::ChatModels::default(),
+        tokenizers: Arc::new(skymem_core::NoTokenizers),
         layers,
         clock: Arc::new(ManualClock::at(crate::testing::moment())),
         settings: EngineSettings { context, ..EngineSettings::default() },
@@ -388,4 +389,70 @@ async fn a_layer_that_is_named_again_and_again_is_asked_once(db: PgPool) {
 
     assert_eq!((reply.items.len(), recalls.len()), (1, 1));
     assert_eq!(layer.asked.lock().unwrap().len(), 2);
+}
+
+/// What a context may cost when a model is named.
+async fn budget_of(test: &TestMemory, model: Option<&str>, asked: Option<usize>) -> Tokens {
+    let model = model.map(str::to_owned);
+    let request = ContextRequest { model, budget: asked.map(Tokens), ..request(test, "anything?") };
+    test.memory.context(&request).await.unwrap().spent.budget
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_budget_is_as_asked_else_a_quarter_of_the_models_window_else_as_set(db: PgPool) {
+    let mut settings = EngineSettings::default();
+    settings.context.model_window_tokens.insert("llama3.2".into(), 8_192);
+    let test = TestMemory::start_with(db, vec![], settings).await;
+
+    assert_eq!(budget_of(&test, Some("gpt-4o-mini"), Some(300)).await, Tokens(300));
+    assert_eq!(budget_of(&test, Some("gpt-4o-mini"), None).await, Tokens(32_000));
+    assert_eq!(budget_of(&test, Some("llama3.2:3b"), None).await, Tokens(2_048));
+    for unknown in [None, Some("my-model"), Some(""), Some("\0"), Some(&*"x".repeat(10_000))] {
+        assert_eq!(budget_of(&test, unknown, None).await, Tokens(6_000), "{unknown:?}");
+    }
+}
+
+#[sqlx::test(migrations = false)]
+async fn what_a_client_sends_itself_is_not_paid_from_memorys_budget(db: PgPool) {
+    let test = TestMemory::start(db, vec![files(), Arc::new(episodes(&["User: I like tea"]))]).await;
+    let long = "many words that cost some tokens each ".repeat(200);
+    let history = ClientHistory { messages: vec![Message::new(Role::User, &*long)], ..ClientHistory::default() };
+    let request = ContextRequest {
+        system: Some(long.clone()),
+        budget: Some(Tokens(300)),
+        history: History::Client(history),
+        ..request(&test, &format!("{long} What do I like?"))
+    };
+
+    let reply = test.memory.context(&request).await.unwrap();
+
+    let blocks = [reply.blocks.memory.unwrap(), reply.blocks.found.unwrap()];
+    assert!(blocks[0].contains("Berlin") && blocks[1].contains("tea"), "{blocks:?}");
+    assert!(reply.gaps.iter().all(|gap| gap.of == "embedder"), "{:?}", reply.gaps);
+    let cost: usize = blocks.iter().map(|block| skymem_core::estimate_tokens(block).0 + 4).sum();
+    assert_eq!(reply.spent.total, Tokens(cost), "exactly what is added");
+    assert_eq!(reply.spent.parts.iter().map(|(_, tokens)| *tokens).sum::<Tokens>(), reply.spent.total);
+    assert!(reply.spent.parts.iter().all(|(part, _)| part != "question" && part != "system"));
+}
+
+#[sqlx::test(migrations = false)]
+async fn what_was_learned_of_a_model_decides_what_fits(db: PgPool) {
+    let test = TestMemory::start(db, vec![]).await;
+    for number in 1..=4 {
+        test.says("now", &format!("{number}: {}", "many words that cost some tokens each ".repeat(8)), "yes").await;
+    }
+    let kept = async || {
+        let request =
+            ContextRequest { model: Some("my-model".into()), budget: Some(Tokens(330)), ..request(&test, "And?") };
+        let reply = test.memory.context(&request).await.unwrap();
+        assert!(reply.spent.total <= Tokens(330));
+        reply.messages.len()
+    };
+    let before = kept().await;
+
+    for _ in 0..100 {
+        test.memory.learn_usage("my-model", Tokens(1_000), Tokens(2_000)).await;
+    }
+
+    assert!(kept().await < before, "its tokens are twice as many as was thought");
 }

@@ -4,7 +4,7 @@ use skymem_core::{Exchange, ExchangeId, Message, Role, Seq, SessionId, Tokens, T
 use skymem_store::{Journal, StoreError};
 
 use super::ClientHistory;
-use super::render::price_of_message;
+use super::meter::Meter;
 use super::sanitise::sanitise;
 
 /// Never more exchanges than this stand word for word.
@@ -32,6 +32,7 @@ pub(crate) struct Verbatim {
     /// The place of its last turn.
     pub(crate) last: Seq,
     pub(crate) messages: Vec<Message>,
+    /// Nothing, until [`Window::price`] sets it.
     pub(crate) price: Tokens,
 }
 
@@ -72,6 +73,13 @@ impl Window {
         self.exchanges.drain(..accounted);
     }
 
+    /// Sets what each exchange costs.
+    pub(crate) fn price(&mut self, meter: &Meter) {
+        for verbatim in &mut self.exchanges {
+            verbatim.price = meter.messages(&verbatim.messages);
+        }
+    }
+
     /// Leaves out the oldest exchanges for which there is no room in any case.
     pub(crate) fn cut(&mut self, room: Tokens) {
         let mut left = room;
@@ -95,9 +103,8 @@ impl Window {
 impl Verbatim {
     fn of(exchange: &Exchange) -> Self {
         let messages = messages(&exchange.turns);
-        let price = messages.iter().map(price_of_message).sum();
         let last = exchange.turns.last().map_or(Seq(0), |turn| turn.seq);
-        Self { exchange: exchange.id, last, messages, price }
+        Self { exchange: exchange.id, last, messages, price: Tokens(0) }
     }
 }
 
@@ -108,7 +115,7 @@ fn asks(exchange: &Exchange, question: &str) -> bool {
 
 /// Turns as messages that every chat model takes. Instructions of the past are left out: the client sends its own. A
 /// tool's result becomes part of what the assistant said, for without the call that it answers it may not stand alone.
-fn messages(turns: &[Turn]) -> Vec<Message> {
+pub(super) fn messages(turns: &[Turn]) -> Vec<Message> {
     let mut messages: Vec<Message> = Vec::new();
     for turn in turns {
         let text = sanitise(&turn.text);
@@ -121,7 +128,7 @@ fn messages(turns: &[Turn]) -> Vec<Message> {
             role => (role, text.into_owned()),
         };
         let content = match &turn.speaker {
-            Some(speaker) if turn.role != Role::Tool => format!("{}: {content}", sanitise(speaker)),
+            Some(speaker) if turn.role != Role::Tool => format!("{speaker}: {content}"),
             _ => content,
         };
         match messages.last_mut() {
@@ -132,7 +139,8 @@ fn messages(turns: &[Turn]) -> Vec<Message> {
             _ => messages.push(Message { role, content }),
         }
     }
-    messages
+    // Whole, so that nothing is put together from harmless pieces.
+    messages.into_iter().map(|message| Message::new(message.role, sanitise(&message.content))).collect()
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use skymem_core::files::{Edit, FileError, FileHead, FileName, FileText, MemoryFi
 use skymem_core::{ChatModels, Exchange, Layer, LayerError, LayerName, LayerStats, Query, Recall, Tokens, UserId};
 use skymem_engine::{EngineSettings, ManualClock, Memory, Parts, Scope};
 use skymem_models::Offline;
-use skymem_server::{ProxySettings, Running, ServerSettings, serve};
+use skymem_server::{ProxySettings, Running, ServerSettings, UpstreamSettings, serve};
 use skymem_store::{MigrationLock, migrate};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgPool};
@@ -39,9 +39,31 @@ where
     in_a_house_with(|_| {}, test).await;
 }
 
+/// As [`in_a_house`], with chats passed on to the server at `url`.
+pub(crate) async fn in_a_house_before<F>(url: String, test: impl FnOnce(House) -> F + Send + 'static)
+where
+    F: Future<Output = House> + Send + 'static,
+{
+    let upstream = UpstreamSettings { url, ..UpstreamSettings::default() };
+    let proxy = ProxySettings { upstreams: [("one".to_owned(), upstream)].into(), ..ProxySettings::default() };
+    in_a_house_of(ServerSettings::default(), proxy, test).await;
+}
+
 /// As [`in_a_house`], with other settings.
 pub(crate) async fn in_a_house_with<F>(
     change: impl FnOnce(&mut ServerSettings),
+    test: impl FnOnce(House) -> F + Send + 'static,
+) where
+    F: Future<Output = House> + Send + 'static,
+{
+    let mut settings = ServerSettings::default();
+    change(&mut settings);
+    in_a_house_of(settings, ProxySettings::default(), test).await;
+}
+
+async fn in_a_house_of<F>(
+    settings: ServerSettings,
+    proxy: ProxySettings,
     test: impl FnOnce(House) -> F + Send + 'static,
 ) where
     F: Future<Output = House> + Send + 'static,
@@ -51,11 +73,10 @@ pub(crate) async fn in_a_house_with<F>(
     let mut admin = server.connect().await.unwrap();
     sqlx::query(AssertSqlSafe(format!("create database {name}"))).execute(&mut admin).await.unwrap();
     let db = PgPoolOptions::new().max_connections(8).connect_with(server.database(&name)).await.unwrap();
-    let mut settings = ServerSettings { workers: 2, ..ServerSettings::default() };
-    change(&mut settings);
+    let settings = ServerSettings { workers: 2, ..settings };
 
     let outcome = tokio::spawn(async move {
-        let house = House::open(db, settings).await;
+        let house = House::open(db, settings, proxy).await;
         let house = test(house).await;
         house.running.stop().await.unwrap();
     })
@@ -69,7 +90,7 @@ pub(crate) async fn in_a_house_with<F>(
 }
 
 impl House {
-    async fn open(db: PgPool, settings: ServerSettings) -> Self {
+    async fn open(db: PgPool, settings: ServerSettings, proxy: ProxySettings) -> Self {
         let lock = MigrationLock::take(&db).await.unwrap();
         migrate(&db).await.unwrap();
         lock.release().await.unwrap();
@@ -77,6 +98,7 @@ impl House {
             db: db.clone(),
             embedder: Arc::new(Offline::new()),
             chat: ChatModels::default(),
+            tokenizers: Arc::new(skymem_core::NoTokenizers),
             layers: vec![Arc::new(Shelf::default())],
             clock: Arc::new(ManualClock::at("2026-02-06T12:00:00Z".parse().unwrap())),
             settings: EngineSettings::default(),
@@ -84,7 +106,7 @@ impl House {
         let user = memory.ensure_user(&"anna".parse().unwrap()).await.unwrap().id;
         let key = make_key(&memory, user, &[Scope::Admin]).await;
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let running = serve(memory.clone(), settings, ProxySettings::default(), listener).await.unwrap();
+        let running = serve(memory.clone(), settings, proxy, listener).await.unwrap();
         let base = format!("http://{}", running.address());
         // The client wants to know its cryptography even where there is none.
         let _ = rustls::crypto::ring::default_provider().install_default();
