@@ -200,7 +200,9 @@ impl Context {
     /// The server that commands talk to.
     pub(crate) fn client(&self) -> Result<Client> {
         let (url, key) = self.server()?;
-        Ok(Client::new(&url, key)?.acting_for(self.user().map(ToString::to_string)))
+        let is_local = key.is_some() && self.global.key.is_none();
+        let client = Client::new(&url, key)?.acting_for(self.user().map(ToString::to_string));
+        Ok(if is_local { client.with_local_key() } else { client })
     }
 
     /// Its address and the key to it: as given, else those that the server on this machine left.

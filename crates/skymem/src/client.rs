@@ -13,6 +13,7 @@ pub(crate) struct Client {
     http: reqwest::Client,
     url: Url,
     key: Option<String>,
+    key_is_local: bool,
     user: Option<String>,
 }
 
@@ -35,7 +36,13 @@ impl Client {
             // A company's proxy cannot reach this machine's own loopback.
             http = http.no_proxy();
         }
-        Ok(Self { http: http.build().context("cannot make an HTTP client")?, url: parsed, key, user: None })
+        Ok(Self { http: http.build().context("cannot make an HTTP client")?, url: parsed, key, key_is_local: false, user: None })
+    }
+
+    /// The same client, whose key is the one that the server left for commands on its machine.
+    pub(crate) fn with_local_key(mut self) -> Self {
+        self.key_is_local = true;
+        self
     }
 
     /// The same client acting for another user, which an admin's key may do.
@@ -99,7 +106,12 @@ impl Client {
             };
         }
         let problem = serde_json::from_slice::<Value>(&bytes).unwrap_or(Value::Null);
-        Err(CallError::Refused(Box::new(Refusal { status, problem, retry_after, had_key: self.key.is_some() })))
+        let key = match (&self.key, self.key_is_local) {
+            (None, _) => KeySent::None,
+            (Some(_), true) => KeySent::Local,
+            (Some(_), false) => KeySent::Given,
+        };
+        Err(CallError::Refused(Box::new(Refusal { status, problem, retry_after, key })))
     }
 
     fn lost(&self, error: &reqwest::Error) -> CallError {
@@ -148,7 +160,16 @@ pub(crate) struct Refusal {
     /// The problem in the shape of RFC 9457, or null.
     pub(crate) problem: Value,
     pub(crate) retry_after: Option<Duration>,
-    had_key: bool,
+    key: KeySent,
+}
+
+/// The key that a call was made with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum KeySent {
+    None,
+    Given,
+    /// The one that the server left for commands on its machine.
+    Local,
 }
 
 impl CallError {
@@ -183,12 +204,16 @@ impl fmt::Display for CallError {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let detail = ["detail", "title"].iter().find_map(|key| self.problem.get(key)?.as_str());
-        match (self.status, self.had_key) {
-            (StatusCode::UNAUTHORIZED, false) => f.write_str(
+        match (self.status, self.key) {
+            (StatusCode::UNAUTHORIZED, KeySent::None) => f.write_str(
                 "the server asks for a key: give it with --key or SKYMEM_KEY \
                  (`skymem key create` makes one on the server's machine)",
             ),
-            (StatusCode::UNAUTHORIZED, true) => f.write_str(
+            (StatusCode::UNAUTHORIZED, KeySent::Local) => f.write_str(
+                "the server no longer knows the key that it left for commands on this machine, perhaps because it was \
+                 revoked: restart the server, which makes a new one, or give another key with --key or SKYMEM_KEY",
+            ),
+            (StatusCode::UNAUTHORIZED, KeySent::Given) => f.write_str(
                 "the server does not know this key, or it has expired or was revoked: \
                  make a new one with `skymem key create` on the server's machine",
             ),
@@ -212,6 +237,18 @@ mod tests {
             let error = Client::new(bad, None).map(|_| ()).unwrap_err();
             assert!(error.to_string().contains("is no address of a server"), "{bad}: {error}");
         }
+    }
+
+    #[test]
+    fn a_key_that_opens_nothing_is_explained_by_where_it_is_from() {
+        let check = |key, expected: &str| {
+            let status = StatusCode::UNAUTHORIZED;
+            let refusal = Refusal { status, problem: Value::Null, retry_after: None, key }.to_string();
+            assert!(refusal.contains(expected), "{refusal}");
+        };
+        check(KeySent::None, "asks for a key");
+        check(KeySent::Given, "`skymem key create`");
+        check(KeySent::Local, "restart the server");
     }
 
     #[test]

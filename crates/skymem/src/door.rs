@@ -66,6 +66,20 @@ impl LocalDoor {
         };
         write().with_context(|| format!("cannot write {}", path.display()))
     }
+
+    /// Takes it out of `data_dir`, unless another server has left its own there meanwhile; whether it was still there.
+    ///
+    /// # Errors
+    ///
+    /// When the folder cannot be written to.
+    pub(crate) fn remove(&self, data_dir: &Path) -> Result<bool> {
+        if Self::read(data_dir)?.as_ref() != Some(self) {
+            return Ok(false);
+        }
+        let path = Self::path(data_dir);
+        fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+        Ok(true)
+    }
 }
 
 #[cfg(test)]
@@ -84,6 +98,19 @@ mod tests {
         assert!(LocalDoor::read(folder.path()).unwrap() == Some(door));
         let mode = fs::metadata(LocalDoor::path(folder.path())).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn it_goes_with_its_server_and_not_with_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let door = |port: u16| LocalDoor { url: format!("http://127.0.0.1:{port}"), key: "skm_x".into() };
+        door(2).write(folder.path()).unwrap();
+
+        assert!(!door(1).remove(folder.path()).unwrap());
+        assert!(LocalDoor::read(folder.path()).unwrap().is_some());
+        assert!(door(2).remove(folder.path()).unwrap());
+        assert!(LocalDoor::read(folder.path()).unwrap().is_none());
+        assert!(!door(2).remove(folder.path()).unwrap());
     }
 
     #[test]

@@ -190,6 +190,9 @@ mod tests {
 
     use super::*;
 
+    /// Far longer than anything here takes: only what would never end meets it.
+    const PATIENCE: Duration = Duration::from_secs(20);
+
     /// Dropping it lets the texts of the token 7 through.
     type Gate = std_mpsc::Sender<()>;
 
@@ -225,8 +228,10 @@ mod tests {
         let slow = pool.submit(vec![7], Purpose::Passage).await.unwrap();
         let waiting = pool.submit(vec![1], Purpose::Passage).await.unwrap();
 
-        let query = ask(&pool, 2, Purpose::Query).await.unwrap();
+        // The gate is shut: a query that stood behind the passages would wait for ever.
+        let query = tokio::time::timeout(PATIENCE, ask(&pool, 2, Purpose::Query)).await;
 
+        let query = query.expect("the query waits behind the passages").unwrap();
         assert_eq!(query, Embedding(vec![2.0]));
         drop(gate);
         assert_eq!(slow.embedding().await.unwrap(), Embedding(vec![7.0]));

@@ -69,7 +69,7 @@ pub(crate) async fn list(
 /// Writes many turns of many sessions down: `{"turns": [...]}`, a bare array, or a turn a line (NDJSON).
 ///
 /// A turn that cannot be accepted is named by its number and does not keep the others out. Idempotent, so that a
-/// batch without an answer is sent again as it was. Up to 10,000 turns.
+/// batch without an answer is sent again as it was. Up to 10,000 turns, of up to 1,000 sessions.
 #[utoipa::path(
     operation_id = "record_bulk", tag = "turns", security(("key" = ["write"])),
     request_body(content((BulkBody = "application/json"), (BulkTurnBody = "application/x-ndjson"))),
@@ -406,7 +406,7 @@ impl From<JournalTurn> for JournalTurnAnswer {
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "describes the body, which is read turn by turn")]
 pub(crate) struct BulkBody {
-    /// The turns: 1 to 10,000.
+    /// The turns: 1 to 10,000, of 1,000 sessions at most.
     turns: Vec<BulkTurnBody>,
 }
 
@@ -521,6 +521,10 @@ impl From<RefusedTurn> for FieldError {
 /// So many turns go into one bulk request.
 const MOST_TURNS: usize = 10_000;
 
+/// And of so many sessions; of fewer when collection or source change within one. Each is written down by itself, so that
+/// more would not be done before the request's time is up.
+const MOST_GROUPS: usize = 1_000;
+
 /// Many turns, sorted by session without changing the order within one.
 #[derive(Debug, Default)]
 struct Batch {
@@ -573,7 +577,7 @@ impl Batch {
             return Err(ApiError::invalid("turns", format!("holds 1 to {MOST_TURNS} turns: send the rest in another")));
         }
         match parse_object::<BulkTurnBody>(json) {
-            Ok(turn) => self.sort_in(index, turn),
+            Ok(turn) => self.sort_in(index, turn)?,
             Err(error) => {
                 let FieldError { field, reason } = error.into_first_fault();
                 self.refused.push(RefusedTurn { index, line, field, reason });
@@ -582,7 +586,7 @@ impl Batch {
         Ok(())
     }
 
-    fn sort_in(&mut self, index: usize, turn: BulkTurnBody) {
+    fn sort_in(&mut self, index: usize, turn: BulkTurnBody) -> Result<(), ApiError> {
         let BulkTurnBody { session, title, role, content, speaker, occurred_at, client_id, collection, source } = turn;
         let title = title.map(|title| title.0);
         let new = NewTurn::from(TurnBody { role, content, speaker, occurred_at, client_id });
@@ -592,11 +596,19 @@ impl Batch {
                 group.title = title.or(group.title.take());
                 group.turns.push((index, new));
             }
+            _ if self.groups.len() == MOST_GROUPS => {
+                let reason = format!(
+                    "are of at most {MOST_GROUPS} sessions, of fewer where collection or source change within one: \
+                     send the rest in another"
+                );
+                return Err(ApiError::invalid("turns", reason));
+            }
             _ => {
                 self.last.insert(session.clone(), self.groups.len());
                 self.groups.push(Group { session, collection, source, title, turns: vec![(index, new)] });
             }
         }
+        Ok(())
     }
 
     async fn record(self, memory: &Memory, who: &Principal) -> Result<BulkAnswer, ApiError> {
@@ -747,6 +759,17 @@ mod tests {
 
         let order: Vec<usize> = batch.groups.iter().flat_map(|group| group.turns.iter().map(|(i, _)| *i)).collect();
         assert_eq!(order, [0, 1, 2]);
+    }
+
+    #[test]
+    fn a_batch_of_more_sessions_than_can_be_written_down_in_time_is_refused_with_the_limit() {
+        let turn = |n: usize| format!(r#"{{"session": "{n}", "role": "user", "content": "hello"}}"#);
+        let lines = |count: usize| (0..count).map(turn).collect::<Vec<_>>().join("\n");
+
+        assert!(Batch::read(&text(&lines(MOST_GROUPS), true)).is_ok());
+        let error = Batch::read(&text(&lines(MOST_GROUPS + 1), true)).unwrap_err();
+
+        assert!(error.detail().contains("at most 1000 sessions"), "{}", error.detail());
     }
 
     #[test]
