@@ -285,7 +285,7 @@ mod tests {
         let Act::Ask(question) = &script.steps[2].act else { panic!() };
         assert_eq!(
             (script.steps[2].line, question.session.as_deref(), question.user.as_str()),
-            (15, Some("two"), "anna")
+            (16, Some("two"), "anna")
         );
         assert_eq!((question.rank, question.window, question.nothing), (Some(2), Some(0), false));
         assert_eq!((question.recalls.len(), question.lacks.len()), (1, 1));

@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn a_folder_is_read_in_order_and_its_readme_is_no_script() {
-        let yaml = b"steps:\n  - user: x\n  - ask: y\n    recalls: [x]\n";
+        let yaml = b"steps:\n  - session: a\n    user: x\n  - ask: y\n    recalls: [x]\n";
         let files: [(&str, &[u8]); 5] = [
             ("b.yaml", yaml),
             ("a.md", ONE.as_bytes()),

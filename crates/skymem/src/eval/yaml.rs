@@ -40,7 +40,10 @@ struct File {
 
 fn fault(error: &serde_saphyr::Error) -> Fault {
     let at = error.location().map_or(1, |location| line(location.line()));
-    Fault::at(at, error.without_snippet().to_string())
+    let text = error.without_snippet().to_string();
+    // The place stands before the text already, counted from the beginning of the file.
+    let reason = text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason);
+    Fault::at(at, reason)
 }
 
 fn line(number: u64) -> usize {
@@ -86,7 +89,7 @@ mod tests {
         refused("steps:\n  - user: x\n    user: y\n", 3, "user");
         refused("steps: [\n", 2, "");
         refused("steps: []\n", 1, "asks nothing");
-        refused("steps:\n  - user: x\n  - user: y\n    filler: 3\n", 3, "filler");
+        refused("steps:\n  - session: a\n  - user: y\n    filler: 3\n", 3, "filler");
     }
 
     #[test]
