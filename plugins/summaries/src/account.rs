@@ -150,6 +150,8 @@ fn speeches(lines: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn version(text: &str, decisions: &[&str], names: &[&str]) -> Version {
@@ -210,5 +212,24 @@ mod tests {
     #[test]
     fn a_version_that_says_nothing_is_no_recall() {
         assert!(texts(&version("", &[], &[])).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn every_identifier_that_is_remembered_can_be_read(
+            names in prop::collection::hash_set("[a-z]{2,6}_[a-z0-9]{1,5}|[0-9]{2,5}|v[0-9]\\.[0-9]{1,2}|/[a-z]{2,5}/[a-z.]{2,6}[a-z]", 0..20),
+            said in prop::collection::vec("[a-z_0-9.,]{1,8}( [a-z_0-9.,]{1,8}){0,8}", 0..6),
+            kept in 0_usize..10,
+        ) {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let mut lines: Vec<String> = said.iter().map(|text| format!("User: {text}")).collect();
+            lines.extend(names.iter().take(kept).map(|name| format!("Assistant: it is {name}.")));
+
+            let read = texts(&version(&lines.join("\n"), &[], &names)).join("\n");
+
+            for name in names {
+                prop_assert!(mentions(&read, name), "{} is not in {}", name, read);
+            }
+        }
     }
 }

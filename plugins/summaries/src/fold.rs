@@ -10,7 +10,7 @@ use crate::ask::{Before, tell};
 use crate::decisions::{decisions, is_decision, line};
 use crate::extract::{Candidate, Nearness, choose};
 use crate::names::{carry, names, newest};
-use crate::said::{Said, Sentence, sentences, weight, words};
+use crate::said::{Said, Sentence, beginning, sentences, weight, words};
 use crate::sql::Head;
 use crate::{SummariesLayer, plan, sql};
 
@@ -237,7 +237,7 @@ impl SummariesLayer {
     fn names(&self, older: &[String], said: &[Said]) -> Vec<String> {
         let of = |wanted: fn(Role) -> bool| -> Vec<&str> {
             let turns = said.iter().flat_map(|exchange| &exchange.turns).filter(|turn| wanted(turn.role));
-            turns.flat_map(|turn| names(&turn.text)).collect()
+            turns.flat_map(|turn| names(beginning(&turn.text))).collect()
         };
         let most = self.settings.name_tokens;
         let tools = newest(&of(|role| role == Role::Tool), Tokens(most.0 / 4));

@@ -10,6 +10,9 @@ use unicode_segmentation::UnicodeSegmentation;
 /// A longer sentence is cut: a summary is made of several.
 const LONGEST_SENTENCE: Tokens = Tokens(80);
 
+/// So many bytes of a turn are looked at: a book that is pasted into a conversation must not keep everybody waiting.
+const MOST_READ: usize = 64 * 1024;
+
 /// An exchange of a session, as the journal has it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Said {
@@ -85,9 +88,14 @@ pub(crate) fn sentences(said: &[Said]) -> Vec<Sentence> {
             text: clipped(&text, LONGEST_SENTENCE),
             day: turn.occurred_at.date_naive(),
         };
-        sentences.extend(split(&turn.text).into_iter().map(sentence));
+        sentences.extend(split(beginning(&turn.text)).into_iter().map(sentence));
     }
     sentences
+}
+
+/// As much of a turn as is looked at.
+pub(crate) fn beginning(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(MOST_READ)).unwrap_or_default()
 }
 
 /// Who speaks in a turn, on one line.
