@@ -220,6 +220,28 @@ async fn an_unusual_turn_is_kept_as_it_is() {
 }
 
 #[tokio::test]
+async fn a_session_goes_on_where_it_is_and_a_turn_may_name_another_shelf() {
+    in_a_journal(|journal, anna| async move {
+        let ok = |minutes| NewTurn { occurred_at: Some(minute(minutes)), ..NewTurn::new(Role::User, "ok") };
+        let append = |turn| Append::said(session("s"), vec![turn], minute(0));
+        journal.append(anna, append(ok(0))).await.unwrap();
+
+        journal.append_piece(anna, append(ok(60))).await.unwrap();
+        journal.append_piece(anna, append(ok(-60))).await.unwrap();
+        let elsewhere = Append { collection: Some("work".parse().unwrap()), ..append(ok(30)) };
+        journal.append(anna, elsewhere).await.unwrap();
+
+        let kept = journal.session(anna, &session("s")).await.unwrap().unwrap();
+        assert_eq!((kept.created_at, kept.last_at), (minute(-60), minute(60)));
+        assert_eq!((kept.exchanges, kept.collection.as_str()), (4, "default"));
+        let shelves: Vec<_> = journal.collections(anna).await.unwrap();
+        let standing: Vec<_> = shelves.iter().map(|shelf| (shelf.name.as_str(), shelf.exchanges)).collect();
+        assert_eq!(standing, [("default", 3), ("work", 1)]);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_session_whose_memory_does_not_write_leaves_nothing_behind() {
     in_a_journal(|journal, anna| async move {
         let off = SessionChange { memory: Some(MemoryMode::Read), ..SessionChange::default() };
