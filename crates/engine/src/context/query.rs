@@ -1,12 +1,13 @@
-//! A request becomes a question to memory: made safe, embedded and timed, once, for all layers.
+//! A request becomes a question to memory: made safe, made self-contained, embedded and timed, once, for all layers.
 
 use std::time::{Duration, Instant};
 
 use chrono_tz::Tz;
-use skymem_core::{Embedder, Embedding, Gap, GapReason, Priority, Purpose, Query, Seq};
+use skymem_core::{Embedder, Embedding, Gap, GapReason, Phrasing, Priority, Purpose, Query, Seq};
 use skymem_store::MemoryMode;
 use tokio::time::timeout;
 
+use super::rewrite::Rewrite;
 use super::sanitise::sanitise;
 use super::time_words::time_range;
 use super::window::{self, Window};
@@ -45,15 +46,32 @@ impl Memory {
         };
         let accounted_for = self.accounted_for(request, history, deadline);
         let embed_deadline = Duration::from_millis(settings.embed_deadline_ms);
-        let ((mode, _), (zone, _), (window, window_took), accounted_for, ((embedding, embedder_gap), embed_took)) = tokio::join!(
-            timed(timeout(deadline, mode)),
-            timed(timeout(deadline, inner.journal.timezone(request.user))),
-            timed(timeout(deadline, read)),
+        let understood = async {
+            let (mode, (window, window_took)) = tokio::join!(timeout(deadline, mode), timed(timeout(deadline, read)));
+            let reads = mode.as_ref().ok().and_then(|mode| mode.as_ref().ok()).unwrap_or(&requested).reads();
+            let rewrite = match &window {
+                Ok(Ok(window)) if reads => Some(timed(self.rephrased(&request.text, window, embed_deadline)).await),
+                _ => None,
+            };
+            (mode, window, window_took, rewrite)
+        };
+        // The question itself is embedded while its rewrite is thought of.
+        let ((mode, window, window_took, rewrite), zone, accounted_for, ((embedding, embedder_gap), embed_took)) = tokio::join!(
+            understood,
+            timeout(deadline, inner.journal.timezone(request.user)),
             accounted_for,
             timed(embed(inner.embedder.as_ref(), &request.text, embed_deadline)),
         );
         notes.took("window", window_took);
         notes.took("embed", embed_took);
+        let rewrite = match rewrite {
+            Some((Some((phrasing, gap)), took)) => {
+                notes.took("rewrite", took);
+                notes.gaps.extend(gap);
+                phrasing
+            }
+            _ => None,
+        };
         let mode = notes.or_gap("session", mode).unwrap_or(requested);
         let mut window = notes.or_gap("window", window).unwrap_or_default();
         match history {
@@ -72,7 +90,7 @@ impl Memory {
             user: request.user,
             text: sanitise(&request.text).into_owned(),
             embedding,
-            rewrite: None,
+            rewrite,
             time_hint: time_range(&request.text, asked_at, zone.unwrap_or(Tz::UTC)),
             session: request.session.clone(),
             filter: request.filter.clone(),
@@ -85,6 +103,21 @@ impl Memory {
             least_score: request.least_score,
         };
         Some(Asked { query, window, mode })
+    }
+
+    /// The question as it is searched beside its own words, and the gap when the rewriter failed; `None` when nothing was
+    /// done because the question stands alone.
+    async fn rephrased(
+        &self,
+        question: &str,
+        window: &Window,
+        embed_deadline: Duration,
+    ) -> Option<(Option<Phrasing>, Option<Gap>)> {
+        let Rewrite { text, gap } = self.rewritten(question, &window.before).await?;
+        let Some(text) = text else { return Some((None, gap)) };
+        // Where the embedder is away, the question's own embedding says so.
+        let (embedding, _) = embed(self.inner.embedder.as_ref(), &text, embed_deadline).await;
+        Some((Some(Phrasing { text, embedding }), gap))
     }
 
     /// Up to which turn of the session a layer's account stands in for the turns themselves; `None` when no layer gives

@@ -99,6 +99,8 @@ pub struct RecallReply {
     pub gaps: Vec<Gap>,
     /// The time that the question's own words speak of.
     pub time_hint: Option<TimeRange>,
+    /// How the question was searched beside its own words, when it leaned on what was said before it.
+    pub rewrite: Option<String>,
     /// How long each stage took.
     pub timings: Vec<Timing>,
 }
@@ -228,6 +230,8 @@ pub struct ContextReply {
     pub left_out: Vec<LeftOut>,
     /// The time that the question's own words speak of.
     pub time_hint: Option<TimeRange>,
+    /// How the question was searched beside its own words, when it leaned on what was said before it.
+    pub rewrite: Option<String>,
     /// How long each stage took.
     pub timings: Vec<Timing>,
     /// What each layer weighed, when the request asked for it.
@@ -254,7 +258,7 @@ pub struct LeftOut {
 /// How long one stage took.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Timing {
-    /// `embed`, `window`, `recall`, `pack`, a layer's name, and last `total`.
+    /// `embed`, `window`, `rewrite`, `recall`, `pack`, a layer's name, and last `total`.
     pub stage: String,
     /// In milliseconds.
     pub ms: f64,
