@@ -1,9 +1,11 @@
 //! The benchmarks: they start the real program, go through its real doors, and stand beside a baseline in the same run.
 
+mod followups;
 mod ingest;
 mod invent;
 mod latency;
 mod locomo;
+mod proxy;
 mod retrieval;
 mod server;
 mod times;
@@ -35,12 +37,35 @@ enum Bench {
         #[arg(long)]
         details: Option<PathBuf>,
     },
+    /// Whether follow-ups find what they mean: asks the questions of CAsT 2021 in their conversations through /v1/context
+    Followups {
+        /// A file in CAsT's format of 2021
+        file: PathBuf,
+        /// The address of a real model's OpenAI-compatible server, without the last step, to measure it too
+        #[arg(long, requires = "model")]
+        model_url: Option<String>,
+        /// The name that server knows the model by
+        #[arg(long, requires = "model_url")]
+        model: Option<String>,
+        /// Write every question with what was made of it to this file, a JSON object a line
+        #[arg(long)]
+        details: Option<PathBuf>,
+    },
     /// How long recall and context take, beside the bare embedding and the bare exact search
     Latency {
         /// Exchanges in the memory of the one user
         #[arg(long, value_delimiter = ',', default_values_t = [1_000, 10_000, 100_000])]
         exchanges: Vec<usize>,
         /// Questions asked at each size
+        #[arg(long, default_value_t = 200)]
+        questions: usize,
+    },
+    /// What a chat waits longer because it goes through the proxy, beside the model itself
+    Proxy {
+        /// Exchanges in the memory of the one user
+        #[arg(long, default_value_t = 10_000)]
+        exchanges: usize,
+        /// Questions asked each way
         #[arg(long, default_value_t = 200)]
         questions: usize,
     },
@@ -62,7 +87,12 @@ async fn main() -> Result<()> {
         .with_context(|| format!("no program at {}: build it with `cargo build --release`", program.display()))?;
     match bench {
         Bench::Retrieval { files, details } => retrieval::run(&program, &files, details.as_deref()).await,
+        Bench::Followups { file, model_url, model, details } => {
+            let model = model_url.zip(model).map(|(url, name)| followups::RealModel { url, name });
+            followups::run(&program, &file, model.as_ref(), details.as_deref()).await
+        }
         Bench::Latency { exchanges, questions } => latency::run(&program, &exchanges, questions).await,
+        Bench::Proxy { exchanges, questions } => proxy::run(&program, exchanges, questions).await,
         Bench::Ingest { exchanges } => ingest::run(&program, exchanges).await,
     }
 }

@@ -33,12 +33,24 @@ struct Door {
 impl Server {
     /// Starts it on `data` and waits until it is ready.
     pub(crate) async fn start(program: &Path, data: &Path) -> Result<Self> {
+        Self::start_with(program, data, &[]).await
+    }
+
+    /// As [`Server::start`], with settings that a new user has not got, as variables.
+    pub(crate) async fn start_with(program: &Path, data: &Path, settings: &[(&str, &str)]) -> Result<Self> {
+        Self::start_with(program, data, &[]).await
+    }
+
+    /// As [`Server::start`], with settings of its own, by the names of their environment variables.
+    pub(crate) async fn start_with(program: &Path, data: &Path, settings: &[(&str, &str)]) -> Result<Self> {
         let _ = std::fs::remove_file(data.join("local-door.json"));
         let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let child = Command::new(program)
             .arg("serve")
             .env("SKYMEM_DATA__DIR", data)
             .env("SKYMEM_SERVER__LISTEN", format!("127.0.0.1:{port}"))
+            .envs(settings.iter().copied())
+            .envs(settings.iter().copied())
             .stdout(Stdio::null())
             .stderr(std::fs::File::create(data.with_extension("log"))?)
             .kill_on_drop(true)
@@ -83,6 +95,16 @@ impl Server {
         let text = answer.text().await?;
         ensure!(status.is_success(), "{path}: {status}: {text}");
         Ok(serde_json::from_str(&text)?)
+    }
+
+    /// An address of this server.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.door.url)
+    }
+
+    /// A request with this server's key, as `user`.
+    pub(crate) fn signed(&self, request: reqwest::RequestBuilder, user: &str) -> reqwest::RequestBuilder {
+        request.bearer_auth(&self.door.key).header("X-Memory-User", user)
     }
 
     /// Runs a command of the program against this server and waits for it.
