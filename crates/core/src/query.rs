@@ -42,6 +42,14 @@ pub struct Query {
     pub least_score: f32,
 }
 
+impl Query {
+    /// The words of the rewrite, if there is one.
+    #[must_use]
+    pub fn rewritten(&self) -> Option<String> {
+        self.rewrite.as_ref().map(|rewrite| rewrite.text.clone())
+    }
+}
+
 /// Another way to put a question.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Phrasing {
