@@ -8,8 +8,8 @@ use reqwest::StatusCode;
 use serde_json::Value;
 use skymem_core::{ChatAnswer, ChatModel, ChatRequest, ModelError};
 
-use super::answer::{estimate, most_possible, words};
-use super::settings::OneModel;
+use super::answer::{estimate, estimate_question, most_possible, words};
+use super::settings::{ChatKind, OneModel};
 use crate::http::{Failure, Place, Request, Server, refused};
 use crate::settings::read_key;
 
@@ -95,6 +95,7 @@ pub(super) struct RemoteChat {
     server: Server,
     section: &'static str,
     model: String,
+    /// The window it is run with; 0 where that is the server's business.
     context_tokens: u32,
     check_patience: Duration,
     manner: Mutex<Manner>,
@@ -117,7 +118,7 @@ impl RemoteChat {
             server,
             section: one.section,
             model: one.model.clone(),
-            context_tokens: one.context_tokens,
+            context_tokens: if one.kind == ChatKind::Ollama { one.context_tokens } else { 0 },
             check_patience: CHECK_PATIENCE.min(timeout),
             manner: Mutex::default(),
         })
@@ -132,6 +133,20 @@ impl RemoteChat {
         let body = self.dialect.request(&asked, question);
         let request = Request { path: self.dialect.path(), body: &body, private: &contents(question) };
         self.server.post(&request, &|status| self.dialect.advice(status, &self.model)).await
+    }
+
+    /// Refuses a question that the server would cut without a word, as some do. Where the window is the server's own
+    /// business, the server says so itself.
+    fn fits(&self, question: &ChatRequest) -> Result<(), ModelError> {
+        let (tokens, window) = (estimate_question(question), self.context_tokens);
+        if window == 0 || tokens <= u64::from(window) {
+            return Ok(());
+        }
+        let (model, section) = (&self.model, self.section);
+        Err(refused(format!(
+            "a question of about {tokens} tokens does not fit the {window} that {model} is run with; set \
+             {section}.context_tokens higher"
+        )))
     }
 
     /// The answer in `body`, checked for what every caller would check.
@@ -162,6 +177,7 @@ impl ChatModel for RemoteChat {
     }
 
     async fn answer(&self, question: &ChatRequest) -> Result<ChatAnswer, ModelError> {
+        self.fits(question)?;
         let mut manner = *self.manner();
         loop {
             match self.post(manner, question).await {

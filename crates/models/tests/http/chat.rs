@@ -107,6 +107,24 @@ async fn ollama_is_asked_in_its_own_words_and_never_to_cut() {
 }
 
 #[tokio::test]
+async fn a_question_that_ollama_would_cut_is_not_sent() {
+    let server = Server::start(vec![Answer::Json(200, said(ChatKind::Ollama, "yes"))]);
+    let long = ChatRequest { messages: vec![Message::new(Role::User, "word ".repeat(2_000))], ..question() };
+    let ask = async |context_tokens| {
+        let settings = ChatSettings { context_tokens, ..settings(&server, ChatKind::Ollama) };
+        open(&settings).unwrap().main.unwrap().answer(&long).await
+    };
+
+    let error = ask(1_000).await.unwrap_err();
+    assert!(matches!(error, ModelError::Refused(_)), "{error:?}");
+    assert!(error.to_string().contains("chat.context_tokens"), "{error}");
+    assert_eq!(server.times_asked(), 0);
+
+    ask(8_192).await.unwrap();
+    ask(0).await.unwrap();
+}
+
+#[tokio::test]
 async fn without_a_model_there_is_none_and_a_rewriter_may_be_another() {
     let none = open(&ChatSettings::default()).unwrap();
     assert!(none.main.is_none() && none.rewriter.is_none());
