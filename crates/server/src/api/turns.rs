@@ -590,13 +590,14 @@ impl Batch {
         let BulkTurnBody { session, title, role, content, speaker, occurred_at, client_id, collection, source } = turn;
         let title = title.map(|title| title.0);
         let new = NewTurn::from(TurnBody { role, content, speaker, occurred_at, client_id });
+        let full = self.groups.len() == MOST_GROUPS;
         let last = self.last.get(&session).and_then(|&place| self.groups.get_mut(place));
         match last {
             Some(group) if group.takes(collection.as_ref(), source.as_ref()) => {
                 group.title = title.or(group.title.take());
                 group.turns.push((index, new));
             }
-            _ if self.groups.len() == MOST_GROUPS => {
+            _ if full => {
                 let reason = format!(
                     "are of at most {MOST_GROUPS} sessions, of fewer where collection or source change within one: \
                      send the rest in another"
