@@ -10,7 +10,8 @@ use utoipa::{Modify, OpenApi as _};
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
 use crate::error::{EditConflict, FieldError, Problem};
-use crate::pages;
+use crate::proxy::openai::OpenAiError;
+use crate::{pages, proxy};
 
 /// The description of the API, in OpenAPI 3.1.
 #[get("/openapi.json")]
@@ -35,7 +36,7 @@ pub(crate) fn begun() -> OpenApi {
                            explained at /problems. An admin's key may act for another user with the header \
                            X-Memory-User.",
         ),
-        components(schemas(Problem, FieldError, EditConflict)),
+        components(schemas(Problem, FieldError, EditConflict, OpenAiError)),
         modifiers(&Keys),
         tags(
             (name = "recall", description = "Ask memory"),
@@ -74,7 +75,13 @@ impl Modify for Keys {
 pub(crate) fn completed(mut described: OpenApi) -> OpenApi {
     for (path, item) in &mut described.paths.paths {
         for (_, operation) in operations_mut(item) {
-            add_problems(path, operation);
+            if proxy::is_mine(path) {
+                let errors = "Any error: the upstream's, as it came, or one of this server";
+                let any = refused(errors, "application/json", "OpenAiError");
+                operation.responses.responses.insert("default".into(), any.into());
+            } else {
+                add_problems(path, operation);
+            }
         }
     }
     described
@@ -117,10 +124,12 @@ fn parameter(parameter: &RefOr<Parameter>) -> Option<(ParameterIn, String)> {
 }
 
 fn problem(description: &str) -> Response {
-    ResponseBuilder::new()
-        .description(description)
-        .content(Problem::CONTENT_TYPE, Content::new(Some(Ref::from_schema_name("Problem"))))
-        .build()
+    refused(description, Problem::CONTENT_TYPE, "Problem")
+}
+
+fn refused(description: &str, content_type: &str, schema: &str) -> Response {
+    let content = Content::new(Some(Ref::from_schema_name(schema)));
+    ResponseBuilder::new().description(description).content(content_type, content).build()
 }
 
 fn operations_mut(item: &mut PathItem) -> impl Iterator<Item = (&'static str, &mut Operation)> {

@@ -90,7 +90,7 @@ pub(crate) async fn run(program: &Path, sizes: &[usize], questions: usize) -> Re
 }
 
 /// Puts invented exchanges into the memory of a new user, through journal and layer, with vectors of a stand-in.
-async fn fill(data: &Path, embedder: &dyn Embedder, exchanges: usize) -> Result<User> {
+pub(crate) async fn fill(data: &Path, embedder: &dyn Embedder, exchanges: usize) -> Result<User> {
     let settings = PostgresSettings { folder: data.join("postgres"), ..PostgresSettings::default() };
     let postgres = PrivatePostgres::start(settings).await?;
     let db = PgPool::connect_with(postgres.connect_options()).await?;

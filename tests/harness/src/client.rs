@@ -157,6 +157,17 @@ impl Client {
         self.post("/v1/recall", request).await.expect(200)
     }
 
+    /// A request that the caller completes and sends itself; method, address and key are set.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such method.
+    #[must_use]
+    pub fn request(&self, method: &str, path: &str) -> reqwest::RequestBuilder {
+        let method = method.parse().expect("a method");
+        self.signed(self.http.request(method, self.url(path)))
+    }
+
     fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
@@ -165,16 +176,19 @@ impl Client {
         self.try_send(request).await.expect("the server answers")
     }
 
-    async fn try_send(&self, request: reqwest::RequestBuilder) -> reqwest::Result<Reply> {
+    fn signed(&self, request: reqwest::RequestBuilder) -> reqwest::RequestBuilder {
         let request = match &self.key {
             Some(key) => request.bearer_auth(key),
             None => request,
         };
-        let request = match &self.user {
+        match &self.user {
             Some(user) => request.header("x-memory-user", user),
             None => request,
-        };
-        let response = request.send().await?;
+        }
+    }
+
+    async fn try_send(&self, request: reqwest::RequestBuilder) -> reqwest::Result<Reply> {
+        let response = self.signed(request).send().await?;
         let header = |name: &str| Some(response.headers().get(name)?.to_str().ok()?.to_owned());
         let content_type = header("content-type").unwrap_or_default();
         let content_type = content_type.split(';').next().unwrap_or_default().to_owned();

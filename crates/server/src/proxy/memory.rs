@@ -67,6 +67,9 @@ impl Status {
 /// Of a question its end is asked with: that is where the point is.
 const LONGEST_QUESTION: usize = 8_000;
 
+/// What a chat template adds around a question, about.
+const AROUND_IT: Tokens = Tokens(8);
+
 /// So many messages before the question are read to understand it.
 const MESSAGES_BEFORE: usize = 6;
 
@@ -162,6 +165,7 @@ pub(crate) async fn plan(
                 passed_by,
             },
             also_half: settings.remember_hangup,
+            sent: plan.body.clone(),
         });
     }
     Ok(plan)
@@ -245,7 +249,7 @@ impl Asked<'_> {
         ContextRequest {
             ask,
             // The question is not what memory adds, but stands in the same messages.
-            budget: self.switches.budget_tokens.map(|tokens| Tokens(tokens) + estimate_tokens(question)),
+            budget: self.switches.budget_tokens.map(|tokens| Tokens(tokens) + estimate_tokens(question) + AROUND_IT),
             history: History::Client(history),
             model: model.map(str::to_owned),
             freeze: settings.freeze,
@@ -310,6 +314,8 @@ impl Plan {
 pub(crate) struct Remember {
     request: HearRequest,
     also_half: bool,
+    /// What the model was sent.
+    sent: Bytes,
 }
 
 /// How long the journal is waited for before each further try.
@@ -319,6 +325,9 @@ impl Remember {
     /// Writes down what was said and answered, if anything was.
     pub(crate) async fn answered(mut self, memory: Memory, answer: Answer, end: End) {
         let whole = answer.whole && end == End::Whole;
+        if let Some((model, estimated, real)) = answer.prompt_tokens.and_then(|real| counted(&self.sent, real)) {
+            memory.learn_usage(&model, estimated, real).await;
+        }
         if !answer.says_something() || !(whole || self.also_half) {
             return;
         }
@@ -340,6 +349,17 @@ impl Remember {
             tokio::time::sleep(wait).await;
         }
     }
+}
+
+/// How many tokens a model says that it was sent, beside what is estimated of that; `None` where more than words was sent,
+/// of which nothing is estimated.
+fn counted(sent: &Bytes, real: u64) -> Option<(String, Tokens, Tokens)> {
+    let chat = Chat::read(std::str::from_utf8(sent).ok()?)?;
+    let words_only = chat.messages.iter().all(|message| message.is_plain) && !chat.has_tools;
+    let texts = chat.messages.iter().flat_map(|message| &message.texts);
+    let estimated: Tokens = texts.map(|piece| estimate_tokens(&piece.text)).sum();
+    let model = chat.model.map(|model| model.text).filter(|_| words_only)?;
+    Some((model, estimated, Tokens(usize::try_from(real).ok()?)))
 }
 
 /// What was said while memory was not to keep it, as far as this process knows: clients send it again with what follows.

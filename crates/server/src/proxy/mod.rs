@@ -229,8 +229,10 @@ async fn answer_chat(
     payload: web::Payload,
 ) -> Result<HttpResponse, ApiError> {
     let World { proxy, memory, door, settings } = World::of(&request)?;
-    let upstream = proxy.upstream(name)?;
-    let who = who::identify(&door, &memory, &request, upstream.pass_authorization).await?;
+    let upstream = proxy.upstream(name);
+    // What there is, is for those with a key to know.
+    let who = who::identify(&door, &memory, &request, passes_authorization(&upstream)).await?;
+    let upstream = upstream?;
     let body = read(payload, &proxy.settings, &settings).await?;
     let Plan { body, status, headers, remember } = memory::plan(&proxy, &memory, &door, &who, &request, body).await?;
 
@@ -249,8 +251,9 @@ async fn forward(
     payload: Option<web::Payload>,
 ) -> Result<HttpResponse, ApiError> {
     let World { proxy, memory, door, settings } = World::of(&request)?;
-    let upstream = proxy.upstream(name)?;
-    who::identify(&door, &memory, &request, upstream.pass_authorization).await?;
+    let upstream = proxy.upstream(name);
+    who::identify(&door, &memory, &request, passes_authorization(&upstream)).await?;
+    let upstream = upstream?;
     let body = match payload {
         Some(payload) => read(payload, &proxy.settings, &settings).await?,
         None => Bytes::new(),
@@ -260,6 +263,10 @@ async fn forward(
     let response = relay::relay(&proxy.tasks, upstream, outgoing, HeaderMap::new(), nothing).await;
     count(upstream, &response, "none");
     Ok(response)
+}
+
+fn passes_authorization(upstream: &Result<&Arc<Upstream>, ApiError>) -> bool {
+    upstream.as_ref().is_ok_and(|upstream| upstream.pass_authorization)
 }
 
 fn count(upstream: &Upstream, response: &HttpResponse, memory: &'static str) {

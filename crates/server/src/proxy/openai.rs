@@ -2,9 +2,30 @@
 
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
-use serde_json::json;
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::error::Problem;
+
+/// What went wrong, as OpenAI's API tells it.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct OpenAiError {
+    error: OpenAiErrorBody,
+}
+
+/// What went wrong.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct OpenAiErrorBody {
+    /// What happened, and what to do next.
+    message: String,
+    /// `invalid_request_error`, `permission_error`, `rate_limit_error`, `server_error` or `upstream_error`.
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// The header or field that cannot be accepted.
+    param: Option<String>,
+    /// What programs tell it by: `invalid_api_key`, `upstream_unreachable`, ...
+    code: String,
+}
 
 /// Why there is nothing of an upstream to pass on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,6 +84,7 @@ pub(crate) fn of_problem(problem: &Problem) -> (StatusCode, Vec<u8>) {
     (status, error(problem.detail(), kind, problem.first_field(), &code).into_bytes())
 }
 
-fn error(message: &str, kind: &str, param: Option<&str>, code: &str) -> String {
-    json!({ "error": { "message": message, "type": kind, "param": param, "code": code } }).to_string()
+fn error(message: &str, kind: &'static str, param: Option<&str>, code: &str) -> String {
+    let (message, param, code) = (message.to_owned(), param.map(str::to_owned), code.to_owned());
+    serde_json::to_string(&OpenAiError { error: OpenAiErrorBody { message, kind, param, code } }).unwrap_or_default()
 }

@@ -20,6 +20,8 @@ pub(crate) struct Chat<'a> {
     pub(crate) messages: Vec<Said>,
     /// The model that is asked for, and where that stands.
     pub(crate) model: Option<Piece>,
+    /// Whether the model is offered tools.
+    pub(crate) has_tools: bool,
     /// What else may say whose conversation it is, and what memory may do.
     pub(crate) about: About,
 }
@@ -78,12 +80,14 @@ impl<'a> Chat<'a> {
             messages: Vec<&'a RawValue>,
             #[serde(borrow, default)]
             model: Option<&'a RawValue>,
+            #[serde(borrow, default)]
+            tools: Option<&'a RawValue>,
         }
         let envelope: Envelope<'_> = serde_json::from_str(text).ok()?;
         let about: About = serde_json::from_str(text).ok()?;
         let messages = envelope.messages.iter().map(|raw| Said::read(text, raw)).collect::<Option<Vec<_>>>()?;
         let model = envelope.model.and_then(|raw| Piece::read(text, raw));
-        Some(Self { text, messages, model, about })
+        Some(Self { text, messages, model, has_tools: envelope.tools.is_some(), about })
     }
 
     /// The place of the last message of the user in [`Chat::messages`].

@@ -36,7 +36,10 @@ async fn every_route_refuses_whoever_lacks_its_scope() {
             let described: Value = house.told(house.bare("GET", "/openapi.json"), 200).await;
 
             let mut checked = 0;
-            for (method, path, operation) in operations(&described).filter(|(_, path, _)| path.starts_with("/v1/")) {
+            let ours = |operation: &Value| operation["tags"][0] != "proxy";
+            for (method, path, operation) in
+                operations(&described).filter(|(_, path, operation)| path.starts_with("/v1/") && ours(operation))
+            {
                 check_refused(&house, &method, &path, None, 401).await;
                 check_refused(&house, &method, &path, Some("skm_0123456789abcdef_wrong"), 401).await;
                 let lacking = match operation["security"][0]["key"][0].as_str() {

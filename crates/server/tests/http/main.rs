@@ -7,4 +7,5 @@ mod bad_input;
 mod describes;
 mod files;
 mod house;
+mod proxy;
 mod remembers;
