@@ -67,18 +67,35 @@ impl LocalDoor {
         write().with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Takes it out of `data_dir`, unless another server has left its own there meanwhile; whether it was still there.
+    /// What the last server left in `data_dir` for the next one, in order or not.
+    ///
+    /// # Errors
+    ///
+    /// As [`LocalDoor::read`].
+    pub(crate) fn left_in(data_dir: &Path) -> Result<Option<Self>> {
+        Ok(match Self::read(data_dir)? {
+            Some(door) => Some(door),
+            None => fs::read(Self::closed_path(data_dir)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()),
+        })
+    }
+
+    /// Closes it when its server stops: no command knocks where another program may listen by now, and shows it the key.
+    /// The key is kept for the next start, so that what was under way goes on with it. A door that another server has
+    /// left meanwhile stays open.
     ///
     /// # Errors
     ///
     /// When the folder cannot be written to.
-    pub(crate) fn remove(&self, data_dir: &Path) -> Result<bool> {
+    pub(crate) fn close(&self, data_dir: &Path) -> Result<()> {
         if Self::read(data_dir)?.as_ref() != Some(self) {
-            return Ok(false);
+            return Ok(());
         }
         let path = Self::path(data_dir);
-        fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
-        Ok(true)
+        fs::rename(&path, Self::closed_path(data_dir)).with_context(|| format!("cannot rename {}", path.display()))
+    }
+
+    fn closed_path(data_dir: &Path) -> PathBuf {
+        data_dir.join("local-door.closed.json")
     }
 }
 
@@ -101,16 +118,22 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_with_its_server_and_not_with_another() {
+    fn it_closes_with_its_server_and_the_next_one_finds_the_key() {
         let folder = tempfile::tempdir().unwrap();
         let door = |port: u16| LocalDoor { url: format!("http://127.0.0.1:{port}"), key: "skm_x".into() };
+        let is_open = || LocalDoor::read(folder.path()).unwrap().is_some();
+        assert!(LocalDoor::left_in(folder.path()).unwrap().is_none());
         door(2).write(folder.path()).unwrap();
 
-        assert!(!door(1).remove(folder.path()).unwrap());
-        assert!(LocalDoor::read(folder.path()).unwrap().is_some());
-        assert!(door(2).remove(folder.path()).unwrap());
-        assert!(LocalDoor::read(folder.path()).unwrap().is_none());
-        assert!(!door(2).remove(folder.path()).unwrap());
+        door(1).close(folder.path()).unwrap();
+        assert!(is_open(), "it is another server's");
+        for _ in 0..2 {
+            door(2).close(folder.path()).unwrap();
+            assert!(!is_open());
+            assert!(LocalDoor::left_in(folder.path()).unwrap() == Some(door(2)));
+        }
+        door(3).write(folder.path()).unwrap();
+        assert!(LocalDoor::left_in(folder.path()).unwrap() == Some(door(3)));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use chrono::{DateTime, Utc};
 use skymem_core::{ChatModels, Embedder, Host, Layer, LayerName, User, UserName};
 use skymem_engine::{Background, Clock, Memory, Parts, SystemClock};
 use skymem_models::{EmbedderKind, EmbedderSettings};
-use skymem_store::{Journal, KeyId, Keys, MigrationLock, Scope};
+use skymem_store::{Journal, Keys, MigrationLock, Scope};
 use sqlx::PgPool;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -57,7 +57,8 @@ pub struct Server {
     pub first_key: Option<String>,
     doors: skymem_server::Running,
     background: Option<Background>,
-    local: LocalKey,
+    local: LocalDoor,
+    data_dir: PathBuf,
     database: Database,
 }
 
@@ -90,7 +91,8 @@ impl Server {
         let database = Database::open(config, Use::Server).await?;
         match Self::open(config, start, listener, &database.pool).await {
             Ok((memory, first_key, doors, background, local)) => {
-                Ok(Self { memory, address, first_key, doors, background, local, database })
+                let data_dir = config.data_dir()?;
+                Ok(Self { memory, address, first_key, doors, background, local, data_dir, database })
             }
             Err(error) => {
                 if let Err(also) = database.close().await {
@@ -106,7 +108,7 @@ impl Server {
         start: Start,
         listener: TcpListener,
         pool: &PgPool,
-    ) -> Result<(Memory, Option<String>, skymem_server::Running, Option<Background>, LocalKey)> {
+    ) -> Result<(Memory, Option<String>, skymem_server::Running, Option<Background>, LocalDoor)> {
         let address = listener.local_addr().context("cannot tell the port")?;
         let now = start.clock.now();
         let memory = open_memory(config, start.clock, pool).await?;
@@ -129,20 +131,21 @@ impl Server {
         bail!("the HTTP server ended by itself; the log says why")
     }
 
-    /// Answers what is in flight, lets the layers finish what they are at, and stops the database.
+    /// Lets the layers finish what they are at, answers what is in flight, and stops the database.
     ///
     /// # Errors
     ///
     /// When Postgres does not stop in order. What was acknowledged is safe nonetheless.
     pub async fn stop(self) -> Result<()> {
-        let shut = self.doors.stop().await.context("the HTTP server had failed");
+        if let Err(error) = self.local.close(&self.data_dir) {
+            tracing::warn!(error = format!("{error:#}"), "Commands on this machine still look for this server");
+        }
+        // The layers before the doors: a connection that a door's thread opened ends with that thread, and a layer that
+        // was at work with it would keep its lease until it runs out.
         if let Some(background) = self.background {
             background.stop().await;
         }
-        if let Err(error) = self.local.put_away(&self.database.pool).await {
-            // The next start finds both, and goes on with them.
-            tracing::warn!(error = format!("{error:#}"), "The key for commands on this machine is still there");
-        }
+        let shut = self.doors.stop().await.context("the HTTP server had failed");
         // The memory holds connections of the pool, which waits for them.
         drop(self.memory);
         self.database.close().await.and(shut)
@@ -283,54 +286,33 @@ fn listen(address: SocketAddr) -> Result<TcpListener> {
 }
 
 /// Makes the first user, the first key, and the door for commands on this machine. Returns the first key when it was
-/// made now.
+/// made now, and that door.
 async fn let_in(
     config: &Config,
     pool: &PgPool,
     address: SocketAddr,
     now: DateTime<Utc>,
-) -> Result<(Option<String>, LocalKey)> {
+) -> Result<(Option<String>, LocalDoor)> {
     let user = first_user(config, pool, now).await?;
     let keys = Keys::new(pool.clone());
     let first = keys.first_key(user.id, now).await.context("cannot make the first key")?;
 
     let folder = config.data_dir()?;
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot make the data folder {}", folder.display()))?;
-    // Left by a server that ended in disorder.
-    let left = match LocalDoor::read(&folder)? {
-        Some(door) => {
-            keys.verify(&door.key, now).await.context("cannot look at the keys")?.map(|key| (key.id, door.key))
-        }
-        None => None,
+    let left = match LocalDoor::left_in(&folder)? {
+        Some(door) if keys.verify(&door.key, now).await.context("cannot look at the keys")?.is_some() => Some(door.key),
+        _ => None,
     };
-    let (id, key) = match left {
-        Some(left) => left,
+    let key = match left {
+        Some(key) => key,
         None => {
             let made = keys.make(user.id, "commands on the server's machine", &[Scope::Admin], now, None).await;
-            let made = made.context("cannot make a key")?;
-            (made.key.id, made.secret.reveal().to_owned())
+            made.context("cannot make a key")?.secret.reveal().to_owned()
         }
     };
     let door = LocalDoor { url: local_url(address), key };
     door.write(&folder)?;
-    Ok((first.map(|made| made.secret.reveal().to_owned()), LocalKey { door, id, folder }))
-}
-
-/// What lets commands on this machine in for as long as the server runs.
-struct LocalKey {
-    door: LocalDoor,
-    id: KeyId,
-    folder: PathBuf,
-}
-
-impl LocalKey {
-    /// Leaves no key behind that nobody needs; one that another server took over stays.
-    async fn put_away(&self, pool: &PgPool) -> Result<()> {
-        if self.door.remove(&self.folder)? {
-            Keys::new(pool.clone()).discard(&self.id).await.context("cannot remove the key")?;
-        }
-        Ok(())
-    }
+    Ok((first.map(|made| made.secret.reveal().to_owned()), door))
 }
 
 /// The user that the configuration names, made when there is none.

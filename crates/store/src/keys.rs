@@ -284,17 +284,6 @@ impl Keys {
         Ok(revoked.rows_affected() > 0)
     }
 
-    /// Removes a key whose use is over, so that nothing of it is left to list. Who wants to see that it was revoked uses
-    /// [`Keys::revoke`].
-    ///
-    /// # Errors
-    ///
-    /// When the database gives no answer.
-    pub async fn discard(&self, key: &KeyId) -> Result<(), StoreError> {
-        sqlx::query!("delete from journal.key where id = $1", key.as_str()).execute(&self.db).await?;
-        Ok(())
-    }
-
     /// Makes a key in place of another, which is good until `old_until` at most: same name, same scopes, and as long a
     /// life as the other was given. `None` when there is no such key, or it is no longer good.
     ///

@@ -591,7 +591,6 @@ impl Batch {
         let title = title.map(|title| title.0);
         let new = NewTurn::from(TurnBody { role, content, speaker, occurred_at, client_id });
         let full = self.groups.len() == MOST_GROUPS;
-        let is_full = self.groups.len() == MOST_GROUPS;
         let last = self.last.get(&session).and_then(|&place| self.groups.get_mut(place));
         match last {
             Some(group) if group.takes(collection.as_ref(), source.as_ref()) => {
