@@ -213,7 +213,7 @@ fn points_back(tongue: Tongue, message: &str, words: &[&str]) -> bool {
     words.iter().enumerate().any(|(at, word)| {
         let next = words.get(at + 1).map(|next| next.to_lowercase());
         match (tongue, word.to_lowercase().as_str()) {
-            (Tongue::Spaced("en"), "that") => points_with_that(at, next.as_deref()),
+            (Tongue::Spaced("en"), "that") => points_with_that(words, at),
             // An article anywhere else: "das Auto". "Gibt es" points at nothing.
             (Tongue::Spaced("de"), "das") => next.is_none(),
             (Tongue::Spaced("de"), "es") => at == 0 || !words[at - 1].eq_ignore_ascii_case("gibt"),
@@ -227,13 +227,21 @@ fn points_back(tongue: Tongue, message: &str, words: &[&str]) -> bool {
     })
 }
 
-/// "Is that so?" points back, "people that I know" does not.
-fn points_with_that(at: usize, next: Option<&str>) -> bool {
+/// Whether the "that" at this place points back, as in "Is that so?", or joins a clause, as in "people that I know".
+fn points_with_that(words: &[&str], at: usize) -> bool {
+    /// What a pronoun stands after, and no clause; "t" is the end of "isn't".
+    const BEFORE: [&str; 20] = [
+        "is", "was", "t", "does", "did", "do", "will", "would", "could", "can", "about", "of", "from", "with", "for",
+        "like", "than", "by", "why", "how",
+    ];
     const CLAUSE: [&str; 30] = [
         "i", "you", "we", "he", "she", "they", "it", "a", "an", "the", "there", "are", "have", "has", "had", "can",
         "could", "will", "would", "should", "may", "might", "were", "do", "does", "did", "my", "your", "our", "people",
     ];
-    at == 0 || next.is_none_or(|next| !CLAUSE.contains(&next))
+    let is_in = |list: &[&str], word: &str| list.contains(&word.to_lowercase().as_str());
+    let Some(before) = at.checked_sub(1).and_then(|before| words.get(before)) else { return true };
+    let next = words.get(at + 1);
+    is_in(&BEFORE, before) || next.is_none_or(|next| !is_in(&CLAUSE, next))
 }
 
 /// Whether it begins like the continuation of something.
