@@ -3,8 +3,10 @@
 use actix_web::post;
 use actix_web::web::{Data, Json as Answer};
 use serde::{Deserialize, Serialize};
-use skymem_core::{Message, SessionId, Spent, Tokens, Unit};
-use skymem_engine::{ContextReply, ContextRequest, History, LeftOut, Memory, MemoryMode, RecallRequest};
+use skymem_core::{Message, Role, SessionId, Spent, Tokens, Unit};
+use skymem_engine::{
+    ClientHistory, ContextReply, ContextRequest, History, LeftOut, Memory, MemoryMode, RecallRequest,
+};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -51,6 +53,11 @@ pub(crate) struct ContextBody {
     /// How many exchanges of the session stand word for word; absent for the server's setting, 4 unless changed.
     #[schema(value_type = Option<u32>, minimum = 0, maximum = 8)]
     window: Option<Whole<0, 8>>,
+    /// The turns before the question, oldest first, when you keep the conversation yourself: they are read to understand
+    /// the question, and neither put into the messages nor recalled. The last three exchanges are enough; absent for the
+    /// session's own.
+    #[schema(max_items = 200)]
+    history: Option<Vec<HistoryItem>>,
     /// The model that will read it, as its provider calls it: decides what fits where its window is known.
     #[schema(value_type = Option<String>, max_length = 200)]
     model: Option<Words<200>>,
@@ -106,16 +113,44 @@ impl ContextBody {
             memory: self.memory.map(|memory| memory.0),
             ..RecallRequest::new(who.user, self.question.0)
         };
+        let history = match (self.history, self.window) {
+            (Some(_), Some(_)) => return Err(ApiError::invalid("window", "goes without history: that is not put into it")),
+            (Some(turns), None) => into_history(turns)?,
+            (None, window) => History::Journal { exchanges: window.map(Whole::size) },
+        };
         Ok(ContextRequest {
             ask,
             system: self.system.map(|system| system.0).filter(|system| !system.trim().is_empty()),
             budget: self.budget_tokens.map(|tokens| Tokens(tokens.size())),
-            history: History::Journal { exchanges: self.window.map(Whole::size) },
+            history,
             model: self.model.map(|model| model.0),
             freeze: self.freeze,
             explain: self.explain,
         })
     }
+}
+
+/// A turn before the question, as the client keeps it.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, expecting = "an object")]
+pub(crate) struct HistoryItem {
+    /// `user`, `assistant`, `system` or `tool`.
+    #[schema(value_type = String, example = "user")]
+    role: Word<Role>,
+    /// What was said.
+    #[schema(value_type = String, max_length = 200_000)]
+    content: Prose<200_000>,
+}
+
+/// The most turns of a history.
+const MOST_TURNS: usize = 200;
+
+fn into_history(turns: Vec<HistoryItem>) -> Result<History, ApiError> {
+    if turns.len() > MOST_TURNS {
+        return Err(ApiError::invalid("history", format!("has at most {MOST_TURNS} turns; the last ones are enough")));
+    }
+    let messages = turns.into_iter().map(|turn| Message::new(turn.role.0, turn.content.0)).collect();
+    Ok(History::Client(ClientHistory { messages, ..ClientHistory::default() }))
 }
 
 /// Everything the assistant should know for its next answer, ready to send.
@@ -244,5 +279,42 @@ impl From<LeftOut> for LeftOutItem {
             tokens: left.tokens.0,
             why: fate_word(left.why),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use skymem_core::UserId;
+
+    use super::*;
+    use crate::body::parse;
+
+    fn check(json: &str, fault: Option<&str>) {
+        let who = Principal::without_key(UserId(Uuid::nil()));
+        match (parse::<ContextBody>(json).and_then(|body| body.into_request(&who)), fault) {
+            (Ok(_), None) => {}
+            (Err(error), Some(fault)) => assert!(error.detail().contains(fault), "{json}: {}", error.detail()),
+            (Ok(_), Some(fault)) => panic!("{json} was accepted where {fault:?} was expected"),
+            (Err(error), None) => panic!("{json}: {}", error.detail()),
+        }
+    }
+
+    #[test]
+    fn a_client_may_send_the_turns_before_the_question() {
+        check(r#"{"question": "x", "history": []}"#, None);
+        check(r#"{"question": "x", "history": [{"role": "user", "content": "My dog is Rex"}]}"#, None);
+        check(r#"{"question": "x", "history": [{"role": "assistant", "content": ""}], "session": "a"}"#, None);
+    }
+
+    #[test]
+    fn a_history_that_cannot_be_is_told_why() {
+        check(r#"{"question": "x", "history": "My dog is Rex"}"#, Some("history: invalid type"));
+        check(r#"{"question": "x", "history": ["My dog is Rex"]}"#, Some("history[0]: invalid type"));
+        check(r#"{"question": "x", "history": [{"role": "robot", "content": "x"}]}"#, Some("history[0].role: a role is"));
+        check(r#"{"question": "x", "history": [{"role": "user"}]}"#, Some("history[0].content: missing field"));
+        check(r#"{"question": "x", "history": [{"role": "user", "content": "x", "name": "y"}]}"#, Some("history[0].name"));
+        check(r#"{"question": "x", "history": [], "window": 2}"#, Some("window: goes without history"));
+        let turns = vec![r#"{"role": "user", "content": "x"}"#; MOST_TURNS + 1].join(",");
+        check(&format!(r#"{{"question": "x", "history": [{turns}]}}"#), Some("history: has at most 200 turns"));
     }
 }
