@@ -29,6 +29,9 @@ const EMBED_TOGETHER: usize = 64;
 /// How often a model is asked at a time: nobody else learns from this journal meanwhile.
 const MOST_QUESTIONS: usize = 4;
 
+/// The share of a full summary that the lines of one fold may compete for: one in so many.
+const SOME: usize = 6;
+
 /// How much an identifier adds to the weight of a line.
 const NAMING: f32 = 1.15;
 
@@ -105,7 +108,7 @@ impl SummariesLayer {
     /// tokens were folded, and in any case some. Decisions stand in a list of their own.
     fn lines(&self, said: &[Said], before: Tokens) -> Vec<String> {
         let most = self.settings.summary_tokens;
-        let room = most.less(before).max(Tokens(most.0 / 4));
+        let room = most.less(before).max(Tokens(most.0 / SOME));
         let mut known = HashSet::new();
         let new = |sentence: &Sentence| (!is_decision(sentence)).then(|| sentence.line());
         let mut lines: Vec<String> =
@@ -154,19 +157,21 @@ impl SummariesLayer {
         meanings: &HashMap<String, Embedding>,
         questions: &mut usize,
     ) -> Result<(), LayerError> {
-        let Work { session, may_ask, mut head, said, folds, lines } = work;
+        let Work { session, may_ask, head, said, folds, lines } = work;
+        let mut made: Vec<(Version, &[Said])> = Vec::new();
         let last = folds.len().saturating_sub(1);
         for (place, (fold, lines)) in folds.into_iter().zip(lines).enumerate() {
             let said = said.get(fold).unwrap_or_default();
+            let before = made.last().map(|(version, _)| version).or(head.as_ref().map(|head| &head.version));
             let told = match &self.chat {
                 Some(chat) if may_ask && place == last && *questions > 0 => {
                     *questions -= 1;
-                    let before = Before {
-                        summary: head.as_ref().map_or("", |head| &head.version.text),
-                        decisions: head.as_ref().map_or(&[], |head| &head.version.decisions),
+                    let known = Before {
+                        summary: before.map_or("", |before| &before.text),
+                        decisions: before.map_or(&[], |before| &before.decisions),
                     };
                     let told =
-                        tell(chat.as_ref(), self.settings.deadline(), before, said, self.settings.summary_tokens).await;
+                        tell(chat.as_ref(), self.settings.deadline(), known, said, self.settings.summary_tokens).await;
                     if told.is_none() {
                         // It would keep the next session waiting, too.
                         *questions = 0;
@@ -181,23 +186,17 @@ impl SummariesLayer {
                     (model, told.summary, told.decisions.iter().map(|text| line(day, text)).collect())
                 }
                 None => {
-                    let older = head.as_ref().map(|head| head_lines(&head.version)).unwrap_or_default();
+                    let older = before.map(head_lines).unwrap_or_default();
                     let all = older.into_iter().chain(lines).collect();
                     let picked = pick(all, Some(meanings), self.settings.summary_tokens);
                     (EXTRACTIVE.to_owned(), picked.join("\n"), decisions(&sentences(said)))
                 }
             };
-            let before = head.as_ref().map(|head| &head.version);
-            let Some(version) = self.version(before, said, made_by, text, decided) else { return Ok(()) };
-            let previous = head.as_ref().map(|head| head.id);
-            let Some(id) = sql::write(&self.db, user, &session, previous, &version, said).await? else {
-                // Something was forgotten meanwhile, or somebody else was faster: it is looked at anew when told.
-                return Ok(());
-            };
-            head = Some(Head { id, version });
+            let Some(version) = self.version(before, said, made_by, text, decided) else { break };
+            made.push((version, said));
             tokio::task::yield_now().await;
         }
-        Ok(())
+        Ok(sql::write(&self.db, user, &session, head.map(|head| head.id), &made).await?)
     }
 
     /// The version that follows `head`; `None` when nothing was said.

@@ -215,7 +215,7 @@ mod tests {
 
     use super::*;
 
-    pub(crate) fn turn(role: Role, text: &str) -> Turn {
+    fn turn(role: Role, text: &str) -> Turn {
         Turn { seq: Seq(1), role, speaker: None, text: text.into(), occurred_at: DateTime::UNIX_EPOCH }
     }
 

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use skymem_core::{Collection, ExchangeId, Filter, Role, Seq, SessionId, Source, Turn, UserId};
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use crate::account::{Roots, Version};
@@ -196,18 +196,17 @@ pub(crate) struct Head {
     pub(crate) version: Version,
 }
 
-/// Writes down the version that stands on `previous`, and that it folded `said`; its id. `None`, and nothing is written,
-/// when something it stands on was forgotten meanwhile, or somebody else was faster.
+/// Writes down versions that stand on each other, the first on `previous`, and what each folded: all of them or, when
+/// something they stand on was forgotten meanwhile, or somebody else was faster, none.
 pub(crate) async fn write(
     db: &PgPool,
     user: UserId,
     session: &str,
     previous: Option<i64>,
-    version: &Version,
-    said: &[Said],
-) -> sqlx::Result<Option<i64>> {
-    match try_to_write(db, user, session, previous, version, said).await {
-        Err(sqlx::Error::Database(answer)) if matches!(answer.code().as_deref(), Some("23503" | "23505")) => Ok(None),
+    versions: &[(Version, &[Said])],
+) -> sqlx::Result<()> {
+    match try_to_write(db, user, session, previous, versions).await {
+        Err(sqlx::Error::Database(answer)) if matches!(answer.code().as_deref(), Some("23503" | "23505")) => Ok(()),
         written => written,
     }
 }
@@ -216,11 +215,10 @@ async fn try_to_write(
     db: &PgPool,
     user: UserId,
     session: &str,
-    previous: Option<i64>,
-    version: &Version,
-    said: &[Said],
-) -> sqlx::Result<Option<i64>> {
-    let ids: Vec<Uuid> = said.iter().map(|exchange| exchange.id.0).collect();
+    mut previous: Option<i64>,
+    versions: &[(Version, &[Said])],
+) -> sqlx::Result<()> {
+    let ids: Vec<Uuid> = versions.iter().flat_map(|(_, said)| said.iter().map(|exchange| exchange.id.0)).collect();
     let mut tx = db.begin().await?;
     // Who is forgetting one of them must not wait for us while we wait for them.
     let remembered = sqlx::query_scalar!(
@@ -236,8 +234,23 @@ async fn try_to_write(
     .fetch_all(&mut *tx)
     .await?;
     if remembered.len() < ids.len() {
-        return Ok(None);
+        return Ok(());
     }
+    for (version, said) in versions {
+        previous = Some(insert(&mut tx, user, session, previous, version, said).await?);
+    }
+    tx.commit().await
+}
+
+/// Writes one version down; its id.
+async fn insert(
+    tx: &mut PgConnection,
+    user: UserId,
+    session: &str,
+    previous: Option<i64>,
+    version: &Version,
+    said: &[Said],
+) -> sqlx::Result<i64> {
     let id = sqlx::query_scalar!(
         r#"
         insert into summaries.version
@@ -273,13 +286,12 @@ async fn try_to_write(
         user.0,
         session,
         version.number,
-        &ids,
+        &said.iter().map(|exchange| exchange.id.0).collect::<Vec<_>>(),
         &said.iter().map(|exchange| digest(&exchange.turns)).collect::<Vec<_>>(),
     )
     .execute(&mut *tx)
     .await?;
-    tx.commit().await?;
-    Ok(Some(id))
+    Ok(id)
 }
 
 struct Row {

@@ -1,5 +1,5 @@
 //! The layer against a real Postgres: what leaves the window is folded in, and what is forgotten was never there.
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "the helpers of a test may fail it")]
+#![expect(clippy::unwrap_used, reason = "the helpers of a test may fail it")]
 
 use std::collections::VecDeque;
 use std::pin::Pin;
