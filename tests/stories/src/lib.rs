@@ -2,6 +2,7 @@
 #![cfg(test)]
 
 mod bad_input;
+mod chat_models;
 mod conformance;
 mod context;
 mod crash;
@@ -11,4 +12,9 @@ mod forgetting;
 mod keys;
 mod layering;
 mod metrics;
+mod model_calls;
+mod proxy;
+mod proxy_faults;
+mod proxy_memory;
 mod restart;
+mod summaries;
