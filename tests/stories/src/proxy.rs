@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use skymem::config::Config;
-use skymem_harness::{Answer, Client, Delivered, Gate, Upstream, cjk, story, story_with};
+use skymem_harness::{Answer, Client, Delivered, Gate, TestServer, Upstream, cjk, story, story_with};
 
 /// Has a server talk to `upstream`.
 pub(crate) fn through(upstream: &Upstream) -> impl FnOnce(&mut Config) + use<> {
@@ -26,6 +26,13 @@ pub(crate) fn chat_of(lines: &[&str]) -> Value {
 /// What a client gets for a chat request.
 pub(crate) async fn chat(client: &Client, body: &Value) -> Delivered {
     Delivered::from(client.request("POST", "/v1/chat/completions").json(body)).await
+}
+
+/// The memory files of the first user say something.
+pub(crate) async fn files_speak(server: &TestServer) {
+    let body = json!({ "headings": ["Now"], "text": "I am writing a book on owls." });
+    std::fs::write(server.memory_files("me").join("NOW.md"), "# Now\n\n").unwrap();
+    server.post("/v1/files/NOW.md/append", body).await.expect(200);
 }
 
 /// The text of the first choice of an answer that is not streamed.
@@ -125,6 +132,7 @@ fn a_client_that_takes_packed_answers_still_gets_what_the_model_sends() {
 fn the_model_gets_every_byte_that_is_not_memorys() {
     let upstream = Upstream::says("Nice.");
     story_with(through(&upstream), async |server| {
+        files_speak(server).await;
         let body = "{ \"messages\":[{\"role\":\"user\",\"content\":\"h\\u00e9\", \"x\" : 1.0}],\"temperature\":1e-7 ,\n\
                     \"seed\":123456789012345678901,\"model\":\"m\",\"tools\":[],\"unknown\":{\"a\":[null]}}";
         let post = |body: String| {

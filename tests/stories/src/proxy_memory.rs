@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use skymem_engine::ItemsPlace;
 use skymem_harness::{Answer, Client, Delivered, TestServer, Upstream, story_with};
 
-use crate::proxy::{chat, chat_of, text_of, through};
+use crate::proxy::{chat, chat_of, files_speak, text_of, through};
 
 /// What a client gets for a chat in a session.
 async fn chat_in(client: &Client, session: &str, lines: &[&str]) -> Delivered {
@@ -137,6 +137,7 @@ fn the_beginning_of_a_prompt_stays_the_same_over_a_session() {
 fn memory_does_what_the_switch_says() {
     let upstream = Upstream::says("Noted.");
     story_with(through(&upstream), async |server| {
+        files_speak(server).await;
         let ask = async |mode: &str, session: &str| {
             let request = server.request("POST", "/v1/chat/completions");
             let request = request.header("x-memory", mode).header("x-memory-session", session);
@@ -280,6 +281,7 @@ fn a_round_of_tools_is_remembered_as_one_exchange_and_stays_together() {
 fn memory_that_comes_back_in_the_history_is_neither_kept_nor_doubled() {
     let upstream = Upstream::echo();
     story_with(through(&upstream), async |server| {
+        files_speak(server).await;
         server.says("old", "My editor is called Ruth.", "Noted.").await;
         let mut lines = Vec::new();
         for n in 0..4 {
@@ -311,6 +313,7 @@ fn the_items_can_stand_in_the_question_for_models_that_allow_one_instruction() {
         config.proxy.items = ItemsPlace::Question;
     };
     story_with(change, async |server| {
+        files_speak(server).await;
         server.says("old", "My editor is called Ruth.", "Noted.").await;
         let lines = ["system: Be kind.", "user: hi", "assistant: hello", "user: Who is my editor?"];
         chat(server, &chat_of(&lines)).await;
@@ -390,6 +393,7 @@ fn nobody_meets_the_memory_of_another() {
 fn a_key_does_what_its_scopes_allow() {
     let upstream = Upstream::says("Noted.");
     story_with(through(&upstream), async |server| {
+        files_speak(server).await;
         let made = server.post("/v1/keys", json!({ "name": "reader", "scopes": ["read"] })).await.expect(201);
         let reader = server.with_key(made["text"].as_str().unwrap());
 

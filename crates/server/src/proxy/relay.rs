@@ -4,7 +4,7 @@
 //! waited for its end.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use actix_web::HttpResponse;
 use actix_web::body::{BodyStream, SizedStream};
@@ -102,6 +102,9 @@ struct Head {
 #[derive(Debug, thiserror::Error)]
 #[error("the upstream broke off")]
 pub(crate) struct BrokenOff;
+
+/// How long what was passed on may take to be written before the client's connection breaks too.
+const UNTIL_WRITTEN: Duration = Duration::from_millis(100);
 
 /// So many pieces wait for a slow client before the upstream has to.
 const PIECES_WAITING: usize = 32;
@@ -234,7 +237,14 @@ fn respond(head: Head, extra: HeaderMap) -> HttpResponse {
             plain
         }
     };
-    let bytes = Box::pin(stream::unfold(bytes, |mut bytes| async move { Some((bytes.recv().await?, bytes)) }));
+    let bytes = Box::pin(stream::unfold(bytes, |mut bytes| async move {
+        let piece = bytes.recv().await?;
+        if piece.is_err() {
+            // A connection that breaks takes along what was not written to it yet.
+            tokio::time::sleep(UNTIL_WRITTEN).await;
+        }
+        Some((piece, bytes))
+    }));
     let mut response = match length {
         Some(length) => response.set_body(SizedStream::new(length, bytes)).map_into_boxed_body(),
         None => response.set_body(BodyStream::new(bytes)).map_into_boxed_body(),
