@@ -6,6 +6,7 @@ mod chat_models;
 mod conformance;
 mod context;
 mod crash;
+mod eval;
 mod files;
 mod five_turns;
 mod forgetting;
