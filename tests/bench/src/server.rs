@@ -36,11 +36,6 @@ impl Server {
         Self::start_with(program, data, &[]).await
     }
 
-    /// As [`Server::start`], with settings that a new user has not got, as variables.
-    pub(crate) async fn start_with(program: &Path, data: &Path, settings: &[(&str, &str)]) -> Result<Self> {
-        Self::start_with(program, data, &[]).await
-    }
-
     /// As [`Server::start`], with settings of its own, by the names of their environment variables.
     pub(crate) async fn start_with(program: &Path, data: &Path, settings: &[(&str, &str)]) -> Result<Self> {
         let _ = std::fs::remove_file(data.join("local-door.json"));
@@ -49,7 +44,6 @@ impl Server {
             .arg("serve")
             .env("SKYMEM_DATA__DIR", data)
             .env("SKYMEM_SERVER__LISTEN", format!("127.0.0.1:{port}"))
-            .envs(settings.iter().copied())
             .envs(settings.iter().copied())
             .stdout(Stdio::null())
             .stderr(std::fs::File::create(data.with_extension("log"))?)
