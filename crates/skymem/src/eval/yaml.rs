@@ -82,12 +82,12 @@ mod tests {
         refused("steps:\n  - user: x\n  - aks: y\n", 3, "aks");
         refused("nmae: x\nsteps: []\n", 1, "nmae");
         refused("name: x\n", 1, "steps");
-        refused("- user: x\n", 1, "steps");
+        refused("- user: x\n", 1, "mapping");
         refused("steps:\n  - user: [x]\n", 2, "");
         refused("steps:\n  - ask: x\n    recalls: y\n", 3, "");
         refused("steps:\n  - ask: x\n    rank: many\n", 3, "");
         refused("steps:\n  - user: x\n    user: y\n", 3, "user");
-        refused("steps: [\n", 2, "");
+        refused("steps: [\n", 1, "unclosed");
         refused("steps: []\n", 1, "asks nothing");
         refused("steps:\n  - session: a\n  - user: y\n    filler: 3\n", 3, "filler");
     }
