@@ -160,8 +160,9 @@ mod tests {
 
     use super::*;
 
-    const MEMORY: &str = "<<<MEMORY>>>\nI live in Berlin.\n<<<END MEMORY>>>";
-    const FOUND: &str = "<<<CONTEXT>>>\n[S: 2026-02-06] tea\n<<<END CONTEXT>>>";
+    const MEMORY: &str = "<<<MEMORY>>>\nWhat this person keeps for you to know at all times, in their own words:\n\nI live in Berlin.\n<<<END MEMORY>>>";
+    const FOUND: &str =
+        "<<<CONTEXT>>>\nRemembered from earlier conversations and documents.\n\n[S: 2026-02-06] tea\n<<<END CONTEXT>>>";
     const DEFAULT: Places = Places { memory: MemoryPlace::System, items: ItemsPlace::Message };
 
     fn blocks() -> Blocks {
@@ -239,9 +240,7 @@ mod tests {
             r#"[{"role":"user","content":[{"type":"image_url"}]}]"#,
             &Blocks { found: Some(FOUND.into()), ..Blocks::default() },
             Places { items: ItemsPlace::Question, ..DEFAULT },
-            &[&format!(r#"user [{{"text":{},"type":"text"}},{{"type":"image_url"}}]"#, json!(FOUND))
-                .replace(r"\n", "\n")
-                .replace(&FOUND.to_owned(), "FOUND")],
+            &[&format!(r#"user [{{"text":{},"type":"text"}},{{"type":"image_url"}}]"#, json!(FOUND))],
         );
     }
 

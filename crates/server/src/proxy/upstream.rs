@@ -58,6 +58,8 @@ impl Upstream {
             value.set_sensitive(true);
             Ok::<_, String>(value)
         });
+        // Whoever comes first decides; all would choose ring.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let mut client = Client::builder()
             .connect_timeout(Duration::from_secs(settings.connect_timeout_seconds))
             // A redirect could lead to where the configuration does not.
