@@ -36,7 +36,13 @@ impl Client {
             // A company's proxy cannot reach this machine's own loopback.
             http = http.no_proxy();
         }
-        Ok(Self { http: http.build().context("cannot make an HTTP client")?, url: parsed, key, key_is_local: false, user: None })
+        Ok(Self {
+            http: http.build().context("cannot make an HTTP client")?,
+            url: parsed,
+            key,
+            key_is_local: false,
+            user: None,
+        })
     }
 
     /// The same client, whose key is the one that the server left for commands on its machine.

@@ -387,11 +387,8 @@ fn advice(path: &str, defaults: &Dict) -> String {
 }
 
 /// Tables whose keys the person chooses.
-const OPEN_TABLES: [&str; 3] = [
-    "engine.context.layer_deadline_ms",
-    "engine.context.model_window_tokens",
-    "engine.context.share_percent",
-];
+const OPEN_TABLES: [&str; 3] =
+    ["engine.context.layer_deadline_ms", "engine.context.model_window_tokens", "engine.context.share_percent"];
 
 /// That every key is one of the built-in file, which is complete.
 fn only_known(dict: &Dict, known: &Dict, path: &mut Vec<String>, file: &str) -> Result<()> {

@@ -89,9 +89,13 @@ impl SummariesLayer {
         let prices: Vec<Tokens> = said.iter().map(Said::tokens).collect();
         let mut folds = plan::due(&prices, self.settings.pace());
         folds.truncate(if at_once { MOST_AT_ONCE } else { most_folds });
-        let (Some(first), Some(last)) = (folds.first(), folds.last()) else { return Ok(None) };
+        if folds.is_empty() {
+            return Ok(None);
+        }
         if at_once {
-            folds = vec![first.start..last.end];
+            let end = folds.last().map_or(0, |last| last.end);
+            folds.truncate(1);
+            folds.iter_mut().for_each(|all| all.end = end);
         }
         let mut before = head.as_ref().map_or(0, |head| usize::try_from(head.version.tokens).unwrap_or(usize::MAX));
         let mut lines = Vec::with_capacity(folds.len());

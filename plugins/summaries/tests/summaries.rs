@@ -395,7 +395,7 @@ async fn a_model_is_asked_for_the_summary_and_told_what_it_said_before(db: PgPoo
 
     assert!(account.contains("They list more facts.") && account.contains("2026-01-04 Facts are listed"), "{account}");
     assert!(account.contains("heron_5") && account.contains("4711"), "identifiers survive a model, too: {account}");
-    let asked = chat.asked.lock().unwrap();
+    let asked = chat.asked.lock().unwrap().clone();
     assert_eq!(asked.len(), 2);
     let second = &asked[1].messages.last().unwrap().content;
     assert!(second.contains("They list facts.") && second.contains("Facts are listed"), "{second}");

@@ -162,7 +162,6 @@ impl Client {
     /// # Panics
     ///
     /// When there is no such method.
-    #[must_use]
     pub fn request(&self, method: &str, path: &str) -> reqwest::RequestBuilder {
         let method = method.parse().expect("a method");
         self.signed(self.http.request(method, self.url(path)))

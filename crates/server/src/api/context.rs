@@ -4,9 +4,7 @@ use actix_web::post;
 use actix_web::web::{Data, Json as Answer};
 use serde::{Deserialize, Serialize};
 use skymem_core::{Message, Role, SessionId, Spent, Tokens, Unit};
-use skymem_engine::{
-    ClientHistory, ContextReply, ContextRequest, History, LeftOut, Memory, MemoryMode, RecallRequest,
-};
+use skymem_engine::{ClientHistory, ContextReply, ContextRequest, History, LeftOut, Memory, MemoryMode, RecallRequest};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -114,7 +112,9 @@ impl ContextBody {
             ..RecallRequest::new(who.user, self.question.0)
         };
         let history = match (self.history, self.window) {
-            (Some(_), Some(_)) => return Err(ApiError::invalid("window", "goes without history: that is not put into it")),
+            (Some(_), Some(_)) => {
+                return Err(ApiError::invalid("window", "goes without history: that is not put into it"));
+            }
             (Some(turns), None) => into_history(turns)?,
             (None, window) => History::Journal { exchanges: window.map(Whole::size) },
         };
@@ -310,9 +310,15 @@ mod tests {
     fn a_history_that_cannot_be_is_told_why() {
         check(r#"{"question": "x", "history": "My dog is Rex"}"#, Some("history: invalid type"));
         check(r#"{"question": "x", "history": ["My dog is Rex"]}"#, Some("history[0]: invalid type"));
-        check(r#"{"question": "x", "history": [{"role": "robot", "content": "x"}]}"#, Some("history[0].role: a role is"));
+        check(
+            r#"{"question": "x", "history": [{"role": "robot", "content": "x"}]}"#,
+            Some("history[0].role: a role is"),
+        );
         check(r#"{"question": "x", "history": [{"role": "user"}]}"#, Some("history[0].content: missing field"));
-        check(r#"{"question": "x", "history": [{"role": "user", "content": "x", "name": "y"}]}"#, Some("history[0].name"));
+        check(
+            r#"{"question": "x", "history": [{"role": "user", "content": "x", "name": "y"}]}"#,
+            Some("history[0].name"),
+        );
         check(r#"{"question": "x", "history": [], "window": 2}"#, Some("window: goes without history"));
         let turns = vec![r#"{"role": "user", "content": "x"}"#; MOST_TURNS + 1].join(",");
         check(&format!(r#"{{"question": "x", "history": [{turns}]}}"#), Some("history: has at most 200 turns"));

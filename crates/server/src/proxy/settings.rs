@@ -93,7 +93,7 @@ impl Default for ProxySettings {
             items: ItemsPlace::Message,
             freeze: true,
             remember_hangup: true,
-            context_deadline_ms: 1_500,
+            context_deadline_ms: 3_000,
             most_turns: 200,
             identities: Identities::Made,
             utility_prompts: Vec::new(),

@@ -26,13 +26,10 @@ pub(super) fn usable(answer: &str, question: &str) -> Result<Option<String>, &'s
         return Err("was data instead of a question");
     }
     let opens = |with: &&str| begins(text, with) && !begins(question, with);
-    if TALK.iter().any(|with| opens(with)) {
+    if TALK.iter().any(&opens) {
         return Err("talked about the task");
     }
-    if asks(question)
-        && !asks(text)
-        && (text.ends_with(['.', '!', '。', '！']) || REPLIES.iter().any(|with| opens(with)))
-    {
+    if asks(question) && !asks(text) && (text.ends_with(['.', '!', '。', '！']) || REPLIES.iter().any(opens)) {
         return Err("answered the question");
     }
     Ok((folded(text) != folded(question)).then(|| text.to_owned()))
