@@ -300,7 +300,7 @@ impl Memory {
         });
 
         let mut chosen = candidates.first().copied().filter(|(_, heard)| quotes_of(heard) > 0);
-        if chosen.is_none() && (deepest == 1 || candidates.len() > 1) {
+        if chosen.is_none() && (before == 1 || candidates.len() > 1) {
             let at: Vec<ExchangeId> =
                 candidates.iter().filter_map(|(_, heard)| talk.exchange_at(&plain, heard, before)).collect();
             let answers = journal.answers(talk.user, &at).await?;
@@ -311,7 +311,7 @@ impl Memory {
             });
         }
         let fresh = |heard: &[Heard]| heard.iter().any(|one| one.last_at >= lately);
-        let chosen = chosen.or_else(|| candidates.iter().copied().find(|(_, heard)| deepest > 1 || fresh(heard)));
+        let chosen = chosen.or_else(|| candidates.iter().copied().find(|(_, heard)| before > 1 || fresh(heard)));
         if let Some((session, heard)) = chosen
             && deepest + 1 >= talk.users.len()
         {
@@ -427,7 +427,15 @@ impl Talk<'_> {
             // The last words alone may well be said twice; at once, and with nothing in between, they are a retry.
             let again = count == last && run == 1;
             let retried = end + 1 == heard.len() && one.last_at >= now - TimeDelta::minutes(IDLE_MINUTES);
-            let counts = if again { last == 1 && retried && enough(run, true) } else { enough(run, run == count) };
+            // From beginning to beginning it is known by its place, or it is another with the same words.
+            let whole = !again && run == count && end + 1 == run;
+            let counts = if whole {
+                false
+            } else if again {
+                last == 1 && retried && enough(run, true)
+            } else {
+                enough(run, run == count)
+            };
             counts.then_some((run, count, end))
         });
         let (run, count, end) = runs.max()?;
