@@ -20,7 +20,7 @@ use crate::plugins;
 pub const DEFAULT: &str = include_str!("../../../config/default.toml");
 
 /// All that can be set. Each section belongs to the crate that acts on it.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// `[data]`: where things lie on disk.
@@ -162,6 +162,13 @@ impl DatabaseSettings {
             };
         }
         Ok(Some(self.url.0.clone()).filter(|url| !url.is_empty()))
+    }
+}
+
+impl fmt::Debug for Config {
+    /// Says nothing: addresses and keys may hold secrets. `config show` shows all values with those masked.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config").finish_non_exhaustive()
     }
 }
 
@@ -699,7 +706,7 @@ mod tests {
         check_refused("[server]\nport = 1\n", &[], &["my.toml", "no setting server.port", "listen, "]);
         check_refused("[sever]\n", &[], &["no section [sever]", "[server]"]);
         check_refused("server = 5\n", &[], &["server is a section"]);
-        check_refused("[layers.documents]\n", &[], &["no layer `documents`", "files, episodes"]);
+        check_refused("[layers.documents]\n", &[], &["no layer `documents`", "files, summaries, episodes"]);
         check_refused("", &[("SKYMEM_DATABASE_URL", "x")], &["did you mean SKYMEM_DATABASE__URL?"]);
         check_refused("", &[("SKYMEM_SERVER__PORT", "1")], &["names no setting", "server.listen"]);
         check_refused("", &[("SKYMEM_X", "1")], &["names no setting", "[server]"]);

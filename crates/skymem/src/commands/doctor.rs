@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 use serde::Serialize;
@@ -13,6 +14,7 @@ use skymem_models::{ChatKind, EmbedderKind};
 use skymem_store::Journal;
 use skymem_store::postgres::find_binaries;
 use sqlx::PgPool;
+use tokio::time::timeout;
 
 use crate::cli::Context;
 use crate::client::{CallError, Client};
@@ -166,6 +168,9 @@ fn disk_free(path: &Path) -> Option<u64> {
     disk.f_bavail.checked_mul(disk.f_frsize)
 }
 
+/// How long a server may take to say that it is ready: it has less to do for that than for anything else.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// Finds out whether the server runs; a client to it when it does and lets us in.
 async fn server(context: &Context, config: &Config, report: &mut Report) -> Option<Client> {
     let client = match context.client() {
@@ -175,7 +180,12 @@ async fn server(context: &Context, config: &Config, report: &mut Report) -> Opti
             return None;
         }
     };
-    match client.get(&["health", "ready"], &[]).await {
+    let Ok(ready) = timeout(PATIENCE, client.get(&["health", "ready"], &[])).await else {
+        let found = format!("what listens on {} says nothing for {} s", config.server.listen, PATIENCE.as_secs());
+        report.fail("server", found, "stop what listens there if it is no skymem; else its log says more");
+        return None;
+    };
+    match ready {
         Ok(_) => report.ok("server", "runs and is ready"),
         Err(CallError::NoServer { .. }) => {
             not_running(config, report);

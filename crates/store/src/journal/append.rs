@@ -1,6 +1,7 @@
 //! Writing turns down: each once, in order, all of a batch or none.
 
 use std::collections::{HashMap, HashSet};
+use std::time::Instant;
 
 use chrono::{DateTime, Datelike, Utc};
 use serde_json::Value;
@@ -12,7 +13,7 @@ use super::found::{Found, Opens, Stored, StoredTurns};
 use super::pairing::Open;
 use super::sessions::{self, MemoryMode, SessionChange};
 use super::written::{Written, WrittenTurn};
-use super::{Journal, id_made, lock};
+use super::{Journal, id_made, lock, right_of_way};
 use crate::error::StoreError;
 
 /// So many turns may come in one append. The journal of the user is locked while they are written: an import that sends
@@ -146,7 +147,10 @@ impl Journal {
     /// As [`Journal::append`].
     pub async fn append_piece(&self, user: UserId, append: Append) -> Result<Appended, StoreError> {
         self.way.give().await;
-        self.append_now(user, append).await
+        let began = Instant::now();
+        let appended = self.append_now(user, append).await;
+        right_of_way::breathe(began.elapsed()).await;
+        appended
     }
 
     async fn append_now(&self, user: UserId, append: Append) -> Result<Appended, StoreError> {

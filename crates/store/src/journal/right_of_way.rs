@@ -9,6 +9,12 @@ use tokio::time::timeout;
 /// So long a piece of an import lets others go first: where somebody talks all the time, it still comes to its end.
 const PATIENCE: Duration = Duration::from_millis(25);
 
+/// Leaves the machine to others after a piece of an import that `took` so long: it takes two thirds of the time at most,
+/// so that those who talk find a free core and a free row lock between two pieces.
+pub(super) async fn breathe(took: Duration) {
+    tokio::time::sleep(took / 2).await;
+}
+
 /// Counts the appends of those who wait for an answer. A hint, for this server alone: order and locks are the database's.
 #[derive(Debug, Clone)]
 pub(super) struct RightOfWay {
