@@ -30,6 +30,7 @@ bench: setup  ## measures speed, recall on the conversations in LOCOMO=file, fol
 	$(if $(CAST),target/release/skymem-bench followups $(CAST) $(if $(MODEL_URL),--model-url $(MODEL_URL) --model $(MODEL)),@echo 'follow-ups are not measured: name conversations with make bench CAST=file')
 	target/release/skymem-bench latency
 	target/release/skymem-bench ingest
+	target/release/skymem-bench proxy
 
 lint:  ## checks the format and the lints
 	cargo fmt --all --check

@@ -76,6 +76,8 @@ pub async fn serve(
         .disable_signals()
         .shutdown_timeout(settings.shutdown_seconds)
         .client_request_timeout(SLOWEST_HEADERS)
+        // A model's words go out one by one: each would wait for the client to acknowledge the one before, up to 40 ms.
+        .tcp_nodelay(true)
         // Whoever goes away while a model answers is noticed at once, so that the model can stop.
         .h1_allow_half_closed(false);
     if settings.workers > 0 {
