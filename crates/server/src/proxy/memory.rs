@@ -19,6 +19,7 @@ use super::inject::{Places, inject};
 use super::relay::End;
 use super::request::Chat;
 use super::settings::ProxySettings;
+use super::under_way::Answering;
 use super::utility::is_utility;
 use super::who::{self, Switches};
 use super::{Proxy, metrics};
@@ -124,6 +125,11 @@ pub(crate) async fn plan(
     };
     let history = history(&turns, before);
     let conversation = Conversation { user, session, turns };
+    let marks = conversation.marks();
+    let begins = format!("{named}\n{}", marks.first().map(String::as_str).unwrap_or_default());
+    if conversation.turns.len() > 1 {
+        proxy.under_way.settled(&begins, left()).await;
+    }
     let placed = within(left(), memory.place(&conversation)).await;
     let asked = match &placed {
         Ok(placed) if mode.reads() => {
@@ -148,7 +154,7 @@ pub(crate) async fn plan(
         plan.says("x-memory-session", session.as_str());
     }
     if mode.writes() {
-        let passed_by = proxy.passed_by.among(&named, &conversation.marks());
+        let passed_by = proxy.passed_by.among(&named, &marks);
         plan.remember = Some(Remember {
             request: HearRequest {
                 conversation,
@@ -166,6 +172,7 @@ pub(crate) async fn plan(
             },
             also_half: settings.remember_hangup,
             sent: plan.body.clone(),
+            _until_written: proxy.under_way.begin(&begins),
         });
     }
     Ok(plan)
@@ -316,6 +323,8 @@ pub(crate) struct Remember {
     also_half: bool,
     /// What the model was sent.
     sent: Bytes,
+    /// Until it is written down, the next question of the conversation waits.
+    _until_written: Answering,
 }
 
 /// How long the journal is waited for before each further try.

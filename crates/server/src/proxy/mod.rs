@@ -12,6 +12,7 @@ mod relay;
 mod request;
 mod settings;
 mod sse;
+mod under_way;
 mod upstream;
 mod utility;
 mod who;
@@ -36,6 +37,7 @@ pub use settings::{Identities, MemoryPlace, ProxySettings, UpstreamSettings};
 use answer::Answer;
 use memory::{PassedBy, Plan};
 use relay::{End, Tasks};
+use under_way::UnderWay;
 use upstream::{Outgoing, Upstream};
 
 /// Whether the path is one of the proxy's: there errors have OpenAI's shape, and streams may be long.
@@ -51,6 +53,7 @@ pub(crate) struct Proxy {
     upstreams: BTreeMap<String, Arc<Upstream>>,
     tasks: Tasks,
     passed_by: PassedBy,
+    under_way: UnderWay,
 }
 
 impl std::fmt::Debug for Proxy {
@@ -71,7 +74,13 @@ impl Proxy {
             Ok((name.clone(), Arc::new(Upstream::open(name, upstream)?)))
         };
         let upstreams = settings.upstreams.iter().map(open).collect::<Result<_, String>>()?;
-        Ok(Self { settings, upstreams, tasks: Tasks::here(), passed_by: PassedBy::default() })
+        Ok(Self {
+            settings,
+            upstreams,
+            tasks: Tasks::here(),
+            passed_by: PassedBy::default(),
+            under_way: UnderWay::default(),
+        })
     }
 
     /// Waits until all that was relayed is remembered.

@@ -1,0 +1,105 @@
+//! A client that has read the end of an answer may ask its next question before that answer is written down. The question
+//! then waits for it, for otherwise its conversation would not be known again.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+/// So long a question waits at most: writing down takes some milliseconds, and a model that still answers another
+/// question of the same conversation may take minutes.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// The conversations of which an answer is not written down yet. Of this process alone: a hint, no lock.
+#[derive(Debug, Clone)]
+pub(crate) struct UnderWay {
+    answers: Arc<watch::Sender<HashMap<String, usize>>>,
+}
+
+impl Default for UnderWay {
+    fn default() -> Self {
+        Self { answers: Arc::new(watch::Sender::new(HashMap::new())) }
+    }
+}
+
+impl UnderWay {
+    /// An answer in `conversation` is under way, until what this returns is dropped.
+    pub(crate) fn begin(&self, conversation: &str) -> Answering {
+        let conversation = conversation.to_owned();
+        self.answers.send_modify(|answers| *answers.entry(conversation.clone()).or_default() += 1);
+        Answering { all: self.clone(), conversation }
+    }
+
+    /// Waits until no answer in `conversation` is under way, for `left` at most and never long.
+    pub(crate) async fn settled(&self, conversation: &str, left: Duration) {
+        let mut answers = self.answers.subscribe();
+        let settled = answers.wait_for(|answers| !answers.contains_key(conversation));
+        // Late or gone: the question goes on either way.
+        let _ = timeout(left.min(PATIENCE), settled).await;
+    }
+}
+
+/// An answer that is under way.
+#[derive(Debug)]
+pub(crate) struct Answering {
+    all: UnderWay,
+    conversation: String,
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.all.answers.send_modify(|answers| {
+            if let Some(count) = answers.get_mut(&self.conversation) {
+                *count -= 1;
+                if *count == 0 {
+                    answers.remove(&self.conversation);
+                }
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_question_waits_for_the_answers_before_it_and_for_no_other_conversation() {
+        let all = UnderWay::default();
+        let (first, second) = (all.begin("anna: hello"), all.begin("anna: hello"));
+        let began = Instant::now();
+        let mut waiting = std::pin::pin!(all.settled("anna: hello", LONG));
+
+        all.settled("anna: good morning", LONG).await;
+        drop(first);
+        let settled = tokio::select! {
+            biased;
+            () = &mut waiting => true,
+            () = tokio::task::yield_now() => false,
+        };
+        assert!(!settled, "one is still under way");
+        drop(second);
+        waiting.await;
+
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        assert!(all.answers.borrow().is_empty(), "nothing is kept of what has settled");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_question_does_not_wait_for_a_slow_model() {
+        let all = UnderWay::default();
+        let _slow = all.begin("anna: hello");
+        let began = Instant::now();
+
+        all.settled("anna: hello", LONG).await;
+        assert_eq!(began.elapsed(), PATIENCE);
+        all.settled("anna: hello", Duration::from_millis(7)).await;
+        assert_eq!(began.elapsed(), PATIENCE + Duration::from_millis(7));
+    }
+}
