@@ -7,6 +7,8 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::facts::Statement;
+
 /// Some turns that belong together: a user turn and what follows it up to the next user turn.
 ///
 /// This is what layers observe, what is forgotten, and what a recall points at. It is observed when it appears and
@@ -64,6 +66,11 @@ pub struct Turn {
     pub text: String,
     /// When it was said.
     pub occurred_at: DateTime<Utc>,
+    /// When it was written down here.
+    pub recorded_at: DateTime<Utc>,
+    /// What it says as a statement, of an exchange that is [`ExchangeKind::Stated`]; `text` is the same in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub statement: Option<Box<Statement>>,
 }
 
 /// The part a speaker plays in a conversation.
@@ -122,6 +129,8 @@ pub enum ExchangeKind {
     Said,
     /// Told to memory directly ("remember this").
     Asserted,
+    /// Told to memory as a statement about facts: for the layer that keeps them alone.
+    Stated,
 }
 
 impl ExchangeKind {
@@ -131,6 +140,7 @@ impl ExchangeKind {
         match self {
             ExchangeKind::Said => "said",
             ExchangeKind::Asserted => "asserted",
+            ExchangeKind::Stated => "stated",
         }
     }
 }
@@ -142,7 +152,8 @@ impl FromStr for ExchangeKind {
         match word {
             "said" => Ok(ExchangeKind::Said),
             "asserted" => Ok(ExchangeKind::Asserted),
-            _ => Err(BadName("a kind of exchange is one of said, asserted".into())),
+            "stated" => Ok(ExchangeKind::Stated),
+            _ => Err(BadName("a kind of exchange is one of said, asserted, stated".into())),
         }
     }
 }

@@ -10,7 +10,8 @@ use sqlx::PgPool;
 
 use crate::context::Section;
 use crate::conversation::{Exchange, ExchangeId, Seq, SessionId, UserId};
-use crate::files::MemoryFiles;
+use crate::facts::FactGraph;
+use crate::files::{FileName, MemoryFiles};
 use crate::models::{Embedder, ModelError, SharedChatModel};
 use crate::query::Query;
 use crate::recall::{Considered, Recall, RecallId};
@@ -111,6 +112,28 @@ pub trait Layer: Send + Sync {
     fn faults(&self, user: UserId) -> Vec<String> {
         let _ = user;
         Vec::new()
+    }
+
+    /// Reads one of the user's memory files as it is now; empty when it is gone. Idempotent: told again after a restart,
+    /// and whenever the file changes. Not told to the layer that keeps the files.
+    ///
+    /// # Errors
+    ///
+    /// As [`Layer::observe`].
+    async fn read_file(
+        &self,
+        user: UserId,
+        file: &FileName,
+        text: &str,
+        read_at: DateTime<Utc>,
+    ) -> Result<(), LayerError> {
+        let _ = (user, file, text, read_at);
+        Ok(())
+    }
+
+    /// What holds, since when, and how we know, from the layer that keeps facts.
+    fn facts(&self) -> Option<&dyn FactGraph> {
+        None
     }
 
     /// The person's Markdown files, from the layer that keeps them.

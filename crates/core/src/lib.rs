@@ -6,6 +6,7 @@
 pub mod context;
 pub mod conversation;
 pub mod estimate;
+pub mod facts;
 pub mod files;
 pub mod layer;
 pub mod models;

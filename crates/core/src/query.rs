@@ -32,6 +32,8 @@ pub struct Query {
     pub asked_at: DateTime<Utc>,
     /// As of when the answer must have been true; nothing said later comes back.
     pub as_of: Option<DateTime<Utc>>,
+    /// As it was known when; nothing written down later comes back.
+    pub known_at: Option<DateTime<Utc>>,
     /// At most this many recalls, 2 to 20 through the doors.
     pub limit: usize,
     /// What one recall is.

@@ -89,6 +89,12 @@ impl Citation {
         Self(format!("[S: {}]", occurred_at.format("%Y-%m-%d")))
     }
 
+    /// Cites an entity by its name.
+    #[must_use]
+    pub fn fact(entity: &str) -> Self {
+        Self(format!("[F: {entity}]"))
+    }
+
     /// Cites a file or document.
     #[must_use]
     pub fn document(name: &str) -> Self {

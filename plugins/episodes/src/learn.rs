@@ -257,6 +257,8 @@ mod tests {
             speaker: None,
             text: text.into(),
             occurred_at: DateTime::UNIX_EPOCH,
+            recorded_at: DateTime::UNIX_EPOCH,
+            statement: None,
         };
         Exchange {
             user: UserId(uuid::Uuid::nil()),

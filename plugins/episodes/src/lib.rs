@@ -41,8 +41,8 @@ use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use serde::Deserialize;
 use skymem_core::{
-    Considered, Embedder, EmbedderId, Embedding, Exchange, ExchangeId, Host, Layer, LayerError, LayerName, LayerStats,
-    ModelError, Plugin, Pruned, Purpose, Query, Recall, RecallId, UserId,
+    Considered, Embedder, EmbedderId, Embedding, Exchange, ExchangeId, ExchangeKind, Host, Layer, LayerError,
+    LayerName, LayerStats, ModelError, Plugin, Pruned, Purpose, Query, Recall, RecallId, UserId,
 };
 use sqlx::PgPool;
 use tokio::sync::OnceCell;
@@ -200,7 +200,8 @@ impl Layer for EpisodesLayer {
         let part_tokens = sql::part_tokens(&self.db, user).await?;
 
         // In the order in which they were said: one that grew or came back may come after later ones.
-        let mut exchanges: Vec<&Exchange> = exchanges.iter().collect();
+        let said = |exchange: &&Exchange| exchange.kind != ExchangeKind::Stated;
+        let mut exchanges: Vec<&Exchange> = exchanges.iter().filter(said).collect();
         exchanges.sort_by_key(|exchange| exchange.first_seq());
         let ids: Vec<uuid::Uuid> = exchanges.iter().map(|exchange| exchange.id.0).collect();
         let firsts: Vec<(&str, i64)> = exchanges

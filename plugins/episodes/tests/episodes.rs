@@ -789,6 +789,7 @@ impl Memory {
             window: Vec::new(),
             asked_at: self.now(),
             as_of: None,
+            known_at: None,
             limit: 4,
             unit: Unit::Exchange,
             neighbours: 0,

@@ -240,8 +240,15 @@ mod tests {
     }
 
     fn said(text: &str) -> Said {
-        let turn =
-            Turn { seq: Seq(1), role: Role::User, speaker: None, text: text.into(), occurred_at: DateTime::UNIX_EPOCH };
+        let turn = Turn {
+            seq: Seq(1),
+            role: Role::User,
+            speaker: None,
+            text: text.into(),
+            occurred_at: DateTime::UNIX_EPOCH,
+            recorded_at: DateTime::UNIX_EPOCH,
+            statement: None,
+        };
         Said { id: ExchangeId(uuid::Uuid::nil()), turns: vec![turn] }
     }
 

@@ -216,7 +216,15 @@ mod tests {
     use super::*;
 
     fn turn(role: Role, text: &str) -> Turn {
-        Turn { seq: Seq(1), role, speaker: None, text: text.into(), occurred_at: DateTime::UNIX_EPOCH }
+        Turn {
+            seq: Seq(1),
+            role,
+            speaker: None,
+            text: text.into(),
+            occurred_at: DateTime::UNIX_EPOCH,
+            recorded_at: DateTime::UNIX_EPOCH,
+            statement: None,
+        }
     }
 
     fn check(text: &str, expected: &[&str]) {

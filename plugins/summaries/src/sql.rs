@@ -159,7 +159,7 @@ pub(crate) async fn said_after(
             order by first_seq
             limit $4
         )
-        select next.id, seq, role, speaker, text, occurred_at
+        select next.id, seq, role, speaker, text, occurred_at, recorded_at
         from next
         join journal.turn on turn.user_id = $1 and turn.exchange_id = next.id
         order by first_seq, seq
@@ -180,6 +180,8 @@ pub(crate) async fn said_after(
             speaker: row.speaker,
             text: row.text,
             occurred_at: row.occurred_at,
+            recorded_at: row.recorded_at,
+            statement: None,
         };
         match said.last_mut().filter(|last| last.id.0 == row.id) {
             Some(last) => last.turns.push(turn),

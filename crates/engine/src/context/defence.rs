@@ -232,7 +232,7 @@ proptest! {
             offer("facts", Priority::Ranked, vec![recall("facts", text(9), "[F: Anna]".into(), text(9))]),
         ];
         let turn = |role, speaker: Option<String>, text: String| {
-            Turn { seq: Seq(1), role, speaker, text, occurred_at: DateTime::UNIX_EPOCH }
+            Turn { seq: Seq(1), role, speaker, text, occurred_at: DateTime::UNIX_EPOCH, recorded_at: DateTime::UNIX_EPOCH, statement: None }
         };
         let turns = [
             turn(Role::User, Some(text(10)), text(11)),

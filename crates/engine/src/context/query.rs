@@ -97,6 +97,7 @@ impl Memory {
             window: window.ids(),
             asked_at,
             as_of: request.as_of,
+            known_at: request.known_at,
             limit: request.limit.unwrap_or(settings.top_k),
             unit: request.unit,
             neighbours: request.neighbours,

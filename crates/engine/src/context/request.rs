@@ -41,6 +41,8 @@ pub struct RecallRequest {
     pub least_score: f32,
     /// Nothing said later comes back.
     pub as_of: Option<DateTime<Utc>>,
+    /// Nothing written down later comes back.
+    pub known_at: Option<DateTime<Utc>>,
     /// When it is asked, if not now: ages and time words count from then.
     pub asked_at: Option<DateTime<Utc>>,
     /// What memory may do; `None` for what the session says, which is never exceeded. Where it may not write, no use is
@@ -63,6 +65,7 @@ impl RecallRequest {
             neighbours: 0,
             least_score: 0.0,
             as_of: None,
+            known_at: None,
             asked_at: None,
             memory: None,
         }

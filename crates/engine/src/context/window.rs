@@ -152,7 +152,15 @@ mod tests {
 
     fn turn(role: Role, speaker: Option<&str>, text: &str) -> Turn {
         let speaker = speaker.map(str::to_owned);
-        Turn { seq: Seq(1), role, speaker, text: text.into(), occurred_at: DateTime::UNIX_EPOCH }
+        Turn {
+            seq: Seq(1),
+            role,
+            speaker,
+            text: text.into(),
+            occurred_at: DateTime::UNIX_EPOCH,
+            recorded_at: DateTime::UNIX_EPOCH,
+            statement: None,
+        }
     }
 
     #[test]

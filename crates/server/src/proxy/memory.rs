@@ -172,7 +172,7 @@ pub(crate) async fn plan(
             },
             also_half: settings.remember_hangup,
             sent: plan.body.clone(),
-            _until_written: proxy.under_way.begin(&begins),
+            until_written: proxy.under_way.begin(&begins),
         });
     }
     Ok(plan)
@@ -324,7 +324,7 @@ pub(crate) struct Remember {
     /// What the model was sent.
     sent: Bytes,
     /// Until it is written down, the next question of the conversation waits.
-    _until_written: Answering,
+    until_written: Answering,
 }
 
 /// How long the journal is waited for before each further try.
@@ -333,13 +333,20 @@ const WAITS: [Duration; 3] = [Duration::from_millis(200), Duration::from_secs(1)
 impl Remember {
     /// Writes down what was said and answered, if anything was.
     pub(crate) async fn answered(mut self, memory: Memory, answer: Answer, end: End) {
+        self.until_written.said();
+        let prompt_tokens = answer.prompt_tokens;
         let whole = answer.whole && end == End::Whole;
-        if let Some((model, estimated, real)) = answer.prompt_tokens.and_then(|real| counted(&self.sent, real)) {
+        if answer.says_something() && (whole || self.also_half) {
+            self.write_down(&memory, answer).await;
+        }
+        // Nobody waits for this: counting tokens takes its time.
+        drop(self.until_written);
+        if let Some((model, estimated, real)) = prompt_tokens.and_then(|real| counted(&self.sent, real)) {
             memory.learn_usage(&model, estimated, real).await;
         }
-        if !answer.says_something() || !(whole || self.also_half) {
-            return;
-        }
+    }
+
+    async fn write_down(&mut self, memory: &Memory, answer: Answer) {
         let ids: Vec<&str> = answer.calls.iter().map(|call| call.id.as_str()).filter(|id| !id.is_empty()).collect();
         self.request.answer.call = (!ids.is_empty()).then(|| ids.join(" "));
         self.request.answer.content = answer.content();

@@ -8,14 +8,23 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// So long a question waits at most: writing down takes some milliseconds, and a model that still answers another
-/// question of the same conversation may take minutes.
+/// So long a question waits for a model that still answers another question of the same conversation: that may take
+/// minutes. What was answered to its end is only to be written down, and is waited for as long as there is time.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The conversations of which an answer is not written down yet. Of this process alone: a hint, no lock.
 #[derive(Debug, Clone)]
 pub(crate) struct UnderWay {
-    answers: Arc<watch::Sender<HashMap<String, usize>>>,
+    answers: Arc<watch::Sender<HashMap<String, Counts>>>,
+}
+
+/// How many answers of a conversation are under way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Counts {
+    /// The model still answers.
+    answering: usize,
+    /// Answered to the end, and not written down yet.
+    writing: usize,
 }
 
 impl Default for UnderWay {
@@ -28,16 +37,21 @@ impl UnderWay {
     /// An answer in `conversation` is under way, until what this returns is dropped.
     pub(crate) fn begin(&self, conversation: &str) -> Answering {
         let conversation = conversation.to_owned();
-        self.answers.send_modify(|answers| *answers.entry(conversation.clone()).or_default() += 1);
-        Answering { all: self.clone(), conversation }
+        self.answers.send_modify(|answers| answers.entry(conversation.clone()).or_default().answering += 1);
+        Answering { all: self.clone(), conversation, writing: false }
     }
 
-    /// Waits until no answer in `conversation` is under way, for `left` at most and never long.
+    /// Waits until no answer in `conversation` is under way, for `left` at most, and not long for one that the model
+    /// still gives.
     pub(crate) async fn settled(&self, conversation: &str, left: Duration) {
         let mut answers = self.answers.subscribe();
         let settled = answers.wait_for(|answers| !answers.contains_key(conversation));
         // Late or gone: the question goes on either way.
-        let _ = timeout(left.min(PATIENCE), settled).await;
+        if timeout(left.min(PATIENCE), settled).await.is_err() {
+            let written =
+                answers.wait_for(|answers| answers.get(conversation).is_none_or(|counts| counts.writing == 0));
+            let _ = timeout(left.saturating_sub(PATIENCE), written).await;
+        }
     }
 }
 
@@ -46,17 +60,38 @@ impl UnderWay {
 pub(crate) struct Answering {
     all: UnderWay,
     conversation: String,
+    writing: bool,
+}
+
+impl Answering {
+    /// The model has said all it will: what is left is to write it down.
+    pub(crate) fn said(&mut self) {
+        if !std::mem::replace(&mut self.writing, true) {
+            self.change(|counts| {
+                counts.answering = counts.answering.saturating_sub(1);
+                counts.writing += 1;
+            });
+        }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Counts)) {
+        self.all.answers.send_modify(|answers| {
+            if let Some(counts) = answers.get_mut(&self.conversation) {
+                change(counts);
+                if *counts == Counts::default() {
+                    answers.remove(&self.conversation);
+                }
+            }
+        });
+    }
 }
 
 impl Drop for Answering {
     fn drop(&mut self) {
-        self.all.answers.send_modify(|answers| {
-            if let Some(count) = answers.get_mut(&self.conversation) {
-                *count -= 1;
-                if *count == 0 {
-                    answers.remove(&self.conversation);
-                }
-            }
+        let writing = self.writing;
+        self.change(|counts| {
+            let count = if writing { &mut counts.writing } else { &mut counts.answering };
+            *count = count.saturating_sub(1);
         });
     }
 }
@@ -101,5 +136,23 @@ mod tests {
         assert_eq!(began.elapsed(), PATIENCE);
         all.settled("anna: hello", Duration::from_millis(7)).await;
         assert_eq!(began.elapsed(), PATIENCE + Duration::from_millis(7));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_answered_to_its_end_is_waited_for_as_long_as_there_is_time() {
+        let all = UnderWay::default();
+        let mut answer = all.begin("anna: hello");
+        answer.said();
+        let began = Instant::now();
+
+        all.settled("anna: hello", 4 * PATIENCE).await;
+        assert_eq!(began.elapsed(), 4 * PATIENCE);
+        let writing = async {
+            tokio::time::sleep(10 * PATIENCE).await;
+            drop(answer);
+        };
+        tokio::join!(all.settled("anna: hello", LONG), writing);
+        assert_eq!(began.elapsed(), 14 * PATIENCE);
+        assert!(all.answers.borrow().is_empty());
     }
 }

@@ -222,6 +222,8 @@ impl Journal {
                         speaker: row.speaker,
                         text: row.text,
                         occurred_at: row.occurred_at,
+                        recorded_at: row.recorded_at,
+                        statement: None,
                     },
                     exchange: ExchangeId(row.exchange_id),
                     parts: row.parts,
@@ -303,7 +305,8 @@ pub(super) async fn load(db: impl PgExecutor<'_>, user: UserId, ids: &[Uuid]) ->
     let rows = sqlx::query!(
         r#"
         select exchange.id, exchange.session_id, collection, kind, source, pinned,
-               seq, role, speaker, text, turn.occurred_at
+               seq, role, speaker, text, turn.occurred_at, recorded_at,
+               case kind when 'stated' then parts end as statement
         from unnest($2::uuid[]) with ordinality as wanted (id, place)
         join journal.exchange on exchange.user_id = $1 and exchange.id = wanted.id
         join journal.turn on turn.user_id = $1 and turn.exchange_id = exchange.id
@@ -323,6 +326,9 @@ pub(super) async fn load(db: impl PgExecutor<'_>, user: UserId, ids: &[Uuid]) ->
             speaker: row.speaker,
             text: row.text,
             occurred_at: row.occurred_at,
+            recorded_at: row.recorded_at,
+            // What a newer version wrote stays in the journal, and says nothing to this one.
+            statement: row.statement.and_then(|parts| serde_json::from_value(parts).ok()).map(Box::new),
         };
         match places.get(&row.id).and_then(|place| exchanges.get_mut(*place)) {
             Some(exchange) => exchange.turns.push(turn),

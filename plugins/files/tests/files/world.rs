@@ -160,6 +160,7 @@ fn query(user: UserId) -> Query {
         window: Vec::new(),
         asked_at: noon(),
         as_of: None,
+        known_at: None,
         limit: 4,
         unit: Unit::Exchange,
         neighbours: 0,

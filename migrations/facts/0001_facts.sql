@@ -1,0 +1,1 @@
+-- What was said of whom or what, and what is still to be asked of a model.

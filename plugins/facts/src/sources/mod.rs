@@ -1,0 +1,1 @@
+//! Where facts come from: patterns, a model, memory files.
