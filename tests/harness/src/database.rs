@@ -27,6 +27,23 @@ impl Scratch {
     }
 }
 
+/// The journals of a database, held: who writes waits.
+#[derive(Debug)]
+pub struct Held {
+    _holder: PgConnection,
+}
+
+impl Held {
+    pub(crate) async fn of(url: &str) -> Self {
+        let options = PgConnectOptions::from_str(url).expect("the story's own URL");
+        let mut holder = options.connect().await.expect("the database answers");
+        // Whoever writes locks the row of the user; the lock goes with the connection.
+        let hold = "begin; select id from journal.users for update";
+        sqlx::raw_sql(hold).execute(&mut holder).await.expect("the rows can be locked");
+        Self { _holder: holder }
+    }
+}
+
 async fn run(statement: &str) {
     let options = PgConnectOptions::from_str(&server_url()).expect("DATABASE_URL is a Postgres URL");
     let mut server: PgConnection = match options.connect().await {

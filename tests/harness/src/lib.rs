@@ -39,6 +39,7 @@ use tempfile::TempDir;
 
 pub use client::{Client, Reply};
 use database::Scratch;
+pub use database::Held;
 pub use upstream::{Answer, Delivered, Gate, Heard, Upstream, cjk, plain_client};
 pub use victim::{Victim, be_the_victim};
 
@@ -154,6 +155,15 @@ impl TestServer {
         self.catches_up().await;
         self.time_passes(TimeDelta::minutes(1));
         exchange
+    }
+
+    /// Nothing is written into any journal until what this returns is dropped; reading goes on.
+    ///
+    /// # Panics
+    ///
+    /// When the database gives no answer.
+    pub async fn holds_the_journals(&self) -> Held {
+        Held::of(&self.config.database.url.0).await
     }
 
     /// The server ends in order and starts again on the same data, and the same clock.

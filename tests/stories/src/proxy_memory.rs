@@ -103,6 +103,30 @@ fn what_the_client_sends_itself_is_not_recalled_and_the_rest_of_a_session_is() {
 }
 
 #[test]
+fn a_question_waits_until_the_answer_before_it_is_written_down() {
+    let upstream = Upstream::says("Noted.");
+    let change = |config: &mut skymem::config::Config| {
+        through(&upstream)(config);
+        only_items(config);
+    };
+    story_with(change, async |server| {
+        let journals = server.holds_the_journals().await;
+        let first = chat(server, &chat_of(&["user: The heron database is Postgres."])).await;
+        let whole = ["user: The heron database is Postgres.", "assistant: Noted.", "user: What is the heron database?"];
+        let body = chat_of(&whole);
+        let mut next = std::pin::pin!(chat(server, &body));
+
+        let early = tokio::time::timeout(std::time::Duration::from_millis(800), &mut next).await;
+        assert!(early.is_err(), "it did not wait");
+        drop(journals);
+        let next = next.await;
+
+        assert_eq!(next.header("x-memory-session"), first.header("x-memory-session"));
+        assert_eq!(next.header("x-memory-items"), Some("0"));
+    });
+}
+
+#[test]
 fn the_beginning_of_a_prompt_stays_the_same_over_a_session() {
     let upstream = Upstream::says("Noted.");
     story_with(through(&upstream), async |server| {
