@@ -3,6 +3,9 @@
 //! A fact is never stored as such by a door: a [`Statement`] goes into the journal, and the layer that keeps facts makes
 //! of all statements, and of what was said in passing, what holds. So forgetting the entry undoes it.
 
+mod check;
+mod words;
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -13,6 +16,8 @@ use uuid::Uuid;
 
 use crate::conversation::{BadName, Collection, ExchangeId, Seq, SessionId, UserId};
 use crate::layer::LayerError;
+
+pub use check::{BadStatement, MOST_EXCHANGES_APART};
 
 /// Something told to memory about facts and entities, as it stands in the journal: one to a turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -289,6 +294,22 @@ pub struct FactId(pub Uuid);
 #[serde(transparent)]
 pub struct EntityId(pub Uuid);
 
+impl FromStr for FactId {
+    type Err = BadName;
+
+    fn from_str(text: &str) -> Result<Self, BadName> {
+        text.parse().map(Self).map_err(|_| BadName("the id of a fact is a UUID, as lists of facts show it".into()))
+    }
+}
+
+impl FromStr for EntityId {
+    type Err = BadName;
+
+    fn from_str(text: &str) -> Result<Self, BadName> {
+        text.parse().map(Self).map_err(|_| BadName("the id of an entity is a UUID, as lists of entities show it".into()))
+    }
+}
+
 impl fmt::Display for FactId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
@@ -409,6 +430,9 @@ pub struct Community {
 /// Reads facts. Written they are through the journal, by [`Statement`]s.
 #[async_trait]
 pub trait FactGraph: Send + Sync {
+    /// Whether a subject has one value of `predicate` at a time, so that a new one ends the old.
+    fn is_single(&self, predicate: &Predicate) -> bool;
+
     /// The facts that are asked for: those that hold first, then the newest.
     ///
     /// # Errors

@@ -180,7 +180,7 @@ impl Opens {
                 _ => None,
             })
             .collect();
-        if followed.is_empty() || append.kind == ExchangeKind::Asserted {
+        if followed.is_empty() || append.kind != ExchangeKind::Said {
             return Ok(());
         }
         let followed: Vec<Uuid> = followed.into_iter().collect();

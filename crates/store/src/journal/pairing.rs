@@ -59,7 +59,7 @@ impl Open {
         collection: Option<&Collection>,
     ) -> bool {
         let same_shelf = collection.is_none_or(|collection| *collection == self.collection);
-        if kind == ExchangeKind::Asserted || !same_shelf || self.turns >= MOST_TURNS {
+        if kind != ExchangeKind::Said || !same_shelf || self.turns >= MOST_TURNS {
             return false;
         }
         match (role, &self.voices) {
@@ -169,6 +169,8 @@ mod tests {
 
         assert!(!open.takes(ExchangeKind::Said, Role::Assistant, None, Some(&work)));
         assert!(open.takes(ExchangeKind::Said, Role::Assistant, None, Some(&Collection::default())));
-        assert!(!open.takes(ExchangeKind::Asserted, Role::Assistant, None, None));
+        for told in [ExchangeKind::Asserted, ExchangeKind::Stated] {
+            assert!(!open.takes(told, Role::Assistant, None, None));
+        }
     }
 }
