@@ -144,6 +144,8 @@ impl EpisodesLayer {
                     known.decay(self.settings.decay()).factor(fresh_at, query.asked_at)
                 };
                 let fate = match fate(id) {
+                    // Learned since what must not be shown was looked up.
+                    _ if in_window(query, &known.passage) => Fate::InWindow,
                     Fate::BelowLimit if !related => Fate::NotFound,
                     fate => fate,
                 };
@@ -267,7 +269,8 @@ impl EpisodesLayer {
             .map(|known| (known.passage.id, known.passage))
             // Nor may they stand beside what was found: in a merge, a segment, among the neighbours.
             .filter(|(id, passage)| {
-                !barred.contains_key(id) && query.as_of.is_none_or(|as_of| passage.occurred_at <= as_of)
+                let barred = barred.contains_key(id) || in_window(query, passage);
+                !barred && query.as_of.is_none_or(|as_of| passage.occurred_at <= as_of)
             })
             .collect();
         let told = |ids: &[PassageId]| ids.iter().filter_map(|id| passages.get(id)).collect::<Vec<&Passage>>();
@@ -360,6 +363,11 @@ fn best_words(words: &ByPassage<Words>, most: usize) -> Vec<PassageId> {
     let mut best: Vec<(PassageId, f32)> = words.iter().map(|(&id, words)| (id, words.score)).collect();
     best.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(b.0.cmp(&a.0)));
     best.into_iter().take(most).map(|(id, _)| id).collect()
+}
+
+/// Whether the prompt holds the exchange of a passage already.
+fn in_window(query: &Query, passage: &Passage) -> bool {
+    query.window.iter().any(|exchange| exchange.0 == passage.exchange_id)
 }
 
 /// Whether a question that has these words names a speaker: by any word of the name that is one's own.
