@@ -1,5 +1,5 @@
 //! The layer that keeps facts: who, what, since when, how we know.
 #![expect(dead_code, reason = "it is being built")]
 
-mod graph;
+pub mod graph;
 mod sources;
