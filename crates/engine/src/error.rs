@@ -1,6 +1,7 @@
 //! Why the engine did not do what it was asked, by what the caller can do about it.
 
 use skymem_core::LayerError;
+use skymem_core::facts::FactError;
 use skymem_core::files::{FileError, FileText};
 use skymem_store::StoreError;
 
@@ -66,6 +67,16 @@ impl From<FileError> for EngineError {
                 EngineError::Stale(Box::new(Stale { base, current: current.map(|file| *file), yours, diff }))
             }
             FileError::Layer(error) => EngineError::from(error),
+        }
+    }
+}
+
+impl From<FactError> for EngineError {
+    fn from(error: FactError) -> Self {
+        match error {
+            FactError::NotFound(what) => EngineError::NotFound(what),
+            FactError::Refused(why) => EngineError::Refused(why),
+            FactError::Layer(error) => EngineError::from(error),
         }
     }
 }

@@ -63,6 +63,14 @@ pub struct Page<T> {
 }
 
 impl<T> Page<T> {
+    /// Of `items`, which were asked for with one more than `limit`: the first `limit`, and where to go on.
+    pub(crate) fn cut(mut items: Vec<T>, limit: usize, mark: impl Fn(&T) -> String) -> Self {
+        let more = items.len() > limit;
+        items.truncate(limit);
+        let next = items.last().filter(|_| more).map(mark);
+        Self { items, next }
+    }
+
     pub(crate) fn marked<Mark: Display>(page: skymem_store::Page<T, Mark>) -> Self {
         Self { items: page.items, next: page.next.map(|mark| mark.to_string()) }
     }

@@ -8,6 +8,7 @@ mod clock;
 pub mod context;
 mod conversation;
 mod error;
+mod facts;
 mod files;
 mod forget;
 mod journal;
@@ -32,6 +33,7 @@ pub use context::{
 };
 pub use conversation::{Conversation, HearRequest, HeardTurn, Placed, own_words};
 pub use error::{EngineError, Stale};
+pub use facts::{MOST_ENTITIES, MOST_HOPS, MOST_PATHS, MOST_STATEMENTS, StateRequest};
 pub use forget::Changed;
 pub use journal::{ExchangeView, Page, PageRequest};
 pub use memory::{Memory, Parts};

@@ -201,7 +201,12 @@ impl Memory {
         self.append_at(Pace::AtOnce, user, append).await
     }
 
-    async fn append_at(&self, pace: Pace, user: UserId, append: Append) -> Result<Vec<TurnFate>, EngineError> {
+    pub(crate) async fn append_at(
+        &self,
+        pace: Pace,
+        user: UserId,
+        append: Append,
+    ) -> Result<Vec<TurnFate>, EngineError> {
         if append.turns.is_empty() {
             return Ok(Vec::new());
         }
@@ -218,9 +223,21 @@ impl Memory {
 
 /// Whether somebody waits for the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Pace {
+pub(crate) enum Pace {
+    /// Somebody does.
     AtOnce,
+    /// A piece of an import: those go first who talk.
     GivingWay,
+}
+
+impl TurnFate {
+    /// The exchange of what was written down before.
+    pub(crate) fn known(&self) -> Option<ExchangeId> {
+        match self {
+            TurnFate::Known { exchange, .. } => Some(*exchange),
+            _ => None,
+        }
+    }
 }
 
 impl NewTurn {

@@ -12,8 +12,8 @@ pub mod postgres;
 pub use error::StoreError;
 pub use journal::{
     Append, Appended, AppendedTurn, CollectionSettings, Forgotten, Heard, Journal, JournalTurn, LayerLag, Lease,
-    MOST_TURNS_AT_ONCE, MemoryMode, NewTurn, Page, Parked, Recorded, Session, SessionChange, SessionMark, Shelf, Stats,
-    Target, Wakeups,
+    MOST_TURNS_AT_ONCE, MemoryMode, NewTurn, Page, Parked, Recorded, Session, SessionChange, SessionMark, Shelf,
+    StatedTurn, Stats, Target, Wakeups,
 };
 pub use keys::{Key, KeyId, Keys, NewKey, Scope, Secret};
 pub use migrate::{MigrationLock, ensure_vector, migrate};

@@ -18,6 +18,7 @@ mod pairing;
 mod read;
 mod right_of_way;
 mod sessions;
+mod stated;
 mod users;
 mod wakeups;
 mod written;
@@ -38,6 +39,7 @@ pub use forget::{Forgotten, Target};
 pub use heard::Heard;
 pub use read::{JournalTurn, Page, Stats};
 pub use sessions::{MemoryMode, Session, SessionChange, SessionMark};
+pub use stated::StatedTurn;
 pub use wakeups::Wakeups;
 
 /// All turns of all users, in order. Cheap to clone.
