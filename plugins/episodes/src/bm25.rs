@@ -102,6 +102,18 @@ impl Sheet {
         self.measures.len()
     }
 
+    /// All of them, in order.
+    pub(crate) fn ids(&self) -> Vec<PassageId> {
+        let mut ids: Vec<PassageId> = self.measures.keys().copied().collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// How many words a passage is searched by; `None` for one that is not there.
+    pub(crate) fn words(&self, id: PassageId) -> Option<f32> {
+        self.measures.get(&id).map(|measure| measure.words)
+    }
+
     /// The passages that follow one: the answer to a question, in all its parts.
     pub(crate) fn followers(&self, id: PassageId) -> impl Iterator<Item = PassageId> + '_ {
         let first = self.follows.partition_point(|(followed, _)| *followed < id);

@@ -26,6 +26,7 @@ mod calibrate;
 mod choose;
 mod decay;
 mod fuse;
+mod held;
 mod learn;
 mod related;
 mod search;
@@ -34,7 +35,7 @@ mod sql;
 mod words;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -51,6 +52,7 @@ use crate::calibrate::Background;
 use crate::choose::PARTS_PER_TURN;
 use crate::decay::Decay;
 pub use crate::fuse::Weights;
+use crate::held::Held;
 use crate::learn::{Place, Setting, Shape};
 use crate::words::Language;
 
@@ -79,9 +81,9 @@ impl Plugin for EpisodesPlugin {
         Ok(Arc::new(EpisodesLayer {
             db: host.db,
             embedder: host.embedder,
+            held: Held::new(settings.held_megabytes << 20, settings.exact_up_to),
             settings,
             met: OnceCell::new(),
-            sizes: Mutex::default(),
         }))
     }
 }
@@ -113,6 +115,7 @@ pub(crate) struct Settings {
     user_words: f32,
     candidates: usize,
     exact_up_to: usize,
+    held_megabytes: usize,
     weights: Weights,
 }
 
@@ -130,6 +133,7 @@ impl Default for Settings {
             user_words: 2.0,
             candidates: 300,
             exact_up_to: 50_000,
+            held_megabytes: 256,
             weights: Weights::default(),
         }
     }
@@ -139,7 +143,7 @@ impl Settings {
     fn of(table: toml::Table) -> Result<Self, LayerError> {
         let settings: Settings =
             table.try_into().map_err(|error: toml::de::Error| LayerError::Settings(error.message().to_owned()))?;
-        let rules: [(bool, &str); 8] = [
+        let rules: [(bool, &str); 9] = [
             (settings.half_life_days > 0.0, "half_life_days must be above 0"),
             ((0.0..=1.0).contains(&settings.decay_floor), "decay_floor must be from 0 to 1"),
             ((0.0..=1.0).contains(&settings.near_equal), "near_equal must be from 0 to 1"),
@@ -148,6 +152,7 @@ impl Settings {
             ((-1.0..=1.0).contains(&settings.topic_threshold), "topic_threshold must be from -1 to 1"),
             ((20..=5_000).contains(&settings.candidates), "candidates must be from 20 to 5000"),
             (settings.user_words > 0.0, "user_words must be above 0"),
+            (settings.held_megabytes <= 1_000_000, "held_megabytes must be at most 1000000"),
         ];
         match rules.iter().find(|(holds, _)| !holds) {
             Some((_, rule)) => Err(LayerError::Settings(format!("[layers.episodes] {rule}"))),
@@ -176,8 +181,8 @@ pub(crate) struct EpisodesLayer {
     settings: Settings,
     /// The embedder as the database knows it, once it has answered for the first time.
     met: OnceCell<sql::KnownEmbedder>,
-    /// How many passages each user had when last counted: only tells which way to search.
-    sizes: Mutex<HashMap<UserId, usize>>,
+    /// What the searches of those who asked last read of all their passages.
+    held: Held,
 }
 
 /// How many texts go to the embedder at once.
@@ -268,7 +273,13 @@ impl Layer for EpisodesLayer {
                 vector,
             }));
         }
-        Ok(sql::replace(&self.db, user, embedder.map(|known| known.id), &ids, rows).await?)
+        let embedder = embedder.map(|known| known.id);
+        sql::replace(&self.db, user, embedder, &ids, rows).await?;
+        // A hint: the next question reads what is missing.
+        if let Err(error) = self.held.freshen(&self.db, user, embedder).await {
+            tracing::debug!(%error, "What is held of the passages is not current");
+        }
+        Ok(())
     }
 
     async fn recall(&self, query: &Query) -> Result<Vec<Recall>, LayerError> {
@@ -285,6 +296,11 @@ impl Layer for EpisodesLayer {
         };
         let (passages, episodes, segments) = (of_kind("passage"), of_kind("episode"), of_kind("segment"));
         Ok(sql::note_use(&self.db, user, &passages, &episodes, &segments, at).await?)
+    }
+
+    async fn forget(&self, user: UserId, _exchanges: &[ExchangeId]) -> Result<(), LayerError> {
+        self.held.let_go(user);
+        Ok(())
     }
 
     /// Embeds what was learned while the embedder was away, and builds the index when a user has outgrown exact search.
@@ -425,14 +441,5 @@ impl EpisodesLayer {
     async fn zone(&self, user: UserId) -> Result<Tz, LayerError> {
         let name = sql::timezone(&self.db, user).await?;
         Ok(name.and_then(|name| name.parse().ok()).unwrap_or(Tz::UTC))
-    }
-
-    /// How many passages the user had when last asked.
-    pub(crate) fn size(&self, user: UserId) -> Option<usize> {
-        self.sizes.lock().unwrap_or_else(PoisonError::into_inner).get(&user).copied()
-    }
-
-    pub(crate) fn note_size(&self, user: UserId, passages: usize) {
-        self.sizes.lock().unwrap_or_else(PoisonError::into_inner).insert(user, passages);
     }
 }

@@ -1,6 +1,7 @@
 //! One question: found by meaning and by words, weighed, chosen, told. When it comes with a rewrite, both are searched.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use futures_util::future::try_join_all;
 use pgvector::HalfVector;
@@ -12,9 +13,10 @@ use skymem_core::{
 use tokio::try_join;
 use uuid::Uuid;
 
-use crate::bm25::{self, Hit, Sheet, Words};
+use crate::bm25::{self, Words};
 use crate::choose::{Candidate, Choice, Near, Passage, choose};
 use crate::fuse::{self, ByPassage, Found, PassageId, Sign, Spread};
+use crate::held::Known;
 use crate::related::{self, Evidence};
 use crate::words::{Language, plain_words, question_terms};
 use crate::{EpisodesLayer, NAME, sql};
@@ -86,7 +88,8 @@ impl EpisodesLayer {
             self.tongues(user),
         )?;
         let ways = Way::of(query, &tongues);
-        let (found, sheet) = self.find(query, &ways, embedder, allowed.as_deref(), asked_for).await?;
+        let (found, known) = self.find(query, &ways, embedder, allowed.as_deref(), asked_for).await?;
+        let sheet = &known.sheet;
         let barred: ByPassage<Fate> = excluded
             .into_iter()
             .map(|(id, in_window)| (id, if in_window { Fate::InWindow } else { Fate::Filtered }))
@@ -172,19 +175,21 @@ impl EpisodesLayer {
         embedder: Option<&sql::KnownEmbedder>,
         allowed: Option<&[PassageId]>,
         asked_for: &[PassageId],
-    ) -> Result<(Vec<Found>, Sheet), LayerError> {
+    ) -> Result<(Vec<Found>, Arc<Known>), LayerError> {
         let user = query.user;
-        let sheet = async { Ok::<_, LayerError>(sql::sheet(&self.db, user).await?) };
-        let searched = try_join_all(ways.iter().map(|way| self.look(user, way, embedder, allowed)));
-        let (sheet, searched) = try_join!(sheet, searched)?;
-        self.note_size(user, sheet.passages());
-        let mut found: Vec<Found> = searched
+        let known = async { Ok::<_, LayerError>(self.held.of(&self.db, user, embedder.map(|known| known.id)).await?) };
+        let hits = ways.iter().map(|way| async { Ok::<_, LayerError>(sql::hits(&self.db, user, &way.terms).await?) });
+        let (known, hits) = try_join!(known, try_join_all(hits))?;
+        let near = ways.iter().map(|way| self.by_meaning(user, embedder, way.embedding, allowed, &known));
+        let near = try_join_all(near).await?;
+        let mut found: Vec<Found> = hits
             .into_iter()
-            .map(|(hits, cosines, cosine_spread)| Found {
+            .zip(near)
+            .map(|(hits, (cosines, cosine_spread))| Found {
                 cosines,
                 cosine_spread,
-                words: bm25::scores(&hits, &sheet),
-                passages: sheet.passages(),
+                words: bm25::scores(&hits, &known.sheet),
+                passages: known.sheet.passages(),
             })
             .collect();
         // What one way found is weighed on the scale of the others too.
@@ -198,30 +203,10 @@ impl EpisodesLayer {
             let missing: Vec<PassageId> =
                 to_weigh.iter().copied().filter(|id| !found.cosines.contains_key(id)).collect();
             if !missing.is_empty() {
-                let embedding = HalfVector::from_f32_slice(&embedding.0);
-                found.cosines.extend(sql::cosines(&self.db, user, embedder.id, &embedding, Some(&missing)).await?);
+                found.cosines.extend(self.cosines(user, embedder, embedding, Some(&missing), &known).await?);
             }
         }
-        Ok((found, sheet))
-    }
-
-    /// Where the words of one way of putting the question stand, how near passages are to it, and how that is spread.
-    async fn look(
-        &self,
-        user: UserId,
-        way: &Way<'_>,
-        embedder: Option<&sql::KnownEmbedder>,
-        allowed: Option<&[PassageId]>,
-    ) -> Result<(Vec<Vec<Hit>>, ByPassage<f32>, Spread), LayerError> {
-        let by_words = async { Ok::<_, LayerError>(sql::hits(&self.db, user, &way.terms).await?) };
-        let by_meaning = async {
-            match (way.embedding, embedder) {
-                (Some(question), Some(embedder)) => self.by_meaning(user, embedder, question, allowed).await,
-                _ => Ok((ByPassage::default(), Spread::default())),
-            }
-        };
-        let (hits, (cosines, spread)) = try_join!(by_words, by_meaning)?;
-        Ok((hits, cosines, spread))
+        Ok((found, known))
     }
 
     /// Cosines and how they are spread: of every passage that may come back, as long as comparing all of them is quick;
@@ -229,24 +214,44 @@ impl EpisodesLayer {
     async fn by_meaning(
         &self,
         user: UserId,
-        embedder: &sql::KnownEmbedder,
-        question: &Embedding,
+        embedder: Option<&sql::KnownEmbedder>,
+        question: Option<&Embedding>,
         allowed: Option<&[PassageId]>,
+        known: &Known,
     ) -> Result<(ByPassage<f32>, Spread), LayerError> {
-        let embedding = &HalfVector::from_f32_slice(&question.0);
+        let (Some(question), Some(embedder)) = (question, embedder) else { return Ok(Default::default()) };
         let far = embedder.background.around(question);
         let spread = |cosines: &ByPassage<f32>| Spread::of(cosines.values().copied(), cosines.len(), far);
-        let to_compare = allowed.map_or(self.size(user).unwrap_or(0), <[PassageId]>::len);
+        let to_compare = allowed.map_or(known.sheet.passages(), <[PassageId]>::len);
         if to_compare <= self.settings.exact_up_to || !sql::has_near_index(&self.db, embedder.id).await? {
-            let cosines = sql::cosines(&self.db, user, embedder.id, embedding, allowed).await?;
+            let cosines = self.cosines(user, embedder, question, allowed, known).await?;
             let spread = spread(&cosines);
             return Ok((cosines, spread));
         }
+        let embedding = &HalfVector::from_f32_slice(&question.0);
         let dimensions = self.embedder.dimensions();
         let sample = sql::sample(&self.db, user, embedder.id, embedding, SAMPLE);
         let nearest = sql::nearest(&self.db, user, embedder.id, embedding, dimensions, allowed, NEAREST);
         let (sample, nearest) = try_join!(sample, nearest)?;
         Ok((nearest, spread(&sample)))
+    }
+
+    /// The cosine of `question` and every passage, or those of `only`: of the vectors that are held, else in the database.
+    async fn cosines(
+        &self,
+        user: UserId,
+        embedder: &sql::KnownEmbedder,
+        question: &Embedding,
+        only: Option<&[PassageId]>,
+        known: &Known,
+    ) -> Result<ByPassage<f32>, LayerError> {
+        match &known.vectors {
+            Some(vectors) => Ok(vectors.cosines(question, only)),
+            None => {
+                let embedding = HalfVector::from_f32_slice(&question.0);
+                Ok(sql::cosines(&self.db, user, embedder.id, &embedding, only).await?)
+            }
+        }
     }
 
     /// Recalls with their texts, provenance and surroundings, in the order of `chosen`.

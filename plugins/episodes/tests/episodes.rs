@@ -230,6 +230,40 @@ async fn learning_all_of_it_again_gives_the_same_answers() {
 }
 
 #[tokio::test]
+async fn what_is_held_in_memory_is_current_whoever_changes_what_was_learned() {
+    let memory = Memory::new().await;
+    let reader = memory.open(memory.embedder.clone(), "").await.unwrap();
+    let forgetful = memory.open(memory.embedder.clone(), "held_megabytes = 0").await.unwrap();
+    let same = async |step: &str, expected: usize| {
+        let query = memory.query("What is the code of the heron vault?").await;
+        let answers = reader.recall(&query).await.unwrap();
+        assert_eq!(answers, forgetful.recall(&query).await.unwrap(), "{step}");
+        assert_eq!(answers.iter().filter(|recall| recall.text.contains("vault")).count(), expected, "{step}");
+    };
+
+    same("nothing", 0).await;
+    let first = memory.says("a", "The code of the heron vault is 5544.", "Noted.").await;
+    same("learned by another", 1).await;
+    for n in 0..30 {
+        memory.says(&format!("s{n}"), &format!("The weather of day {n} is fine."), "Good.").await;
+    }
+    memory.pass(TimeDelta::hours(2));
+    let second = memory.append("b", &[(Role::User, "The heron vault got a second code: 7766.")]).await;
+    memory.learn().await;
+    same("two", 2).await;
+    memory.append("b", &[(Role::Assistant, "The vault of the heron has two codes now.")]).await;
+    memory.learn().await;
+    same("grown", 2).await;
+    memory.journal.forget(memory.user.id, &Target::Exchanges(vec![first]), memory.now()).await.unwrap();
+    same("forgotten, and nobody was told", 1).await;
+    memory.journal.restore(memory.user.id, &[first], memory.now() - TimeDelta::days(30)).await.unwrap();
+    memory.learn().await;
+    same("restored", 2).await;
+    memory.journal.forget(memory.user.id, &Target::Exchanges(vec![first, second]), memory.now()).await.unwrap();
+    same("all of it forgotten", 0).await;
+}
+
+#[tokio::test]
 async fn what_comes_back_among_newer_things_is_learned_in_its_own_place() {
     let memory = Memory::new().await;
     let mut said = Vec::new();

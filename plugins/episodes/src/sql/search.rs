@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
+use futures_util::TryStreamExt;
 use pgvector::HalfVector;
 use skymem_core::{Filter, Role, TimeRange, UserId};
 use sqlx::{PgPool, Postgres, QueryBuilder};
@@ -130,11 +131,43 @@ pub(crate) async fn sample(
     Ok(row.ids.into_iter().zip(row.cosines).collect())
 }
 
-/// What every search by words needs to know of a user's passages.
-pub(crate) async fn sheet(db: &PgPool, user: UserId) -> sqlx::Result<Sheet> {
+/// How often a user's passages have changed.
+pub(crate) async fn version(db: &PgPool, user: UserId) -> sqlx::Result<i64> {
+    let version = sqlx::query_scalar!("select version from episodes.version where user_id = $1", user.0);
+    Ok(version.fetch_optional(db).await?.unwrap_or(0))
+}
+
+/// The vectors of a user's passages (of `only`, if given), as they are stored.
+pub(crate) async fn vectors(
+    db: &PgPool,
+    user: UserId,
+    embedder: i16,
+    only: Option<&[PassageId]>,
+) -> sqlx::Result<ByPassage<HalfVector>> {
+    let mut rows = sqlx::query!(
+        r#"
+        select passage_id, embedding as "embedding: HalfVector"
+        from episodes.vector
+        where user_id = $1 and embedder_id = $2 and ($3::bigint[] is null or passage_id = any($3))
+        "#,
+        user.0,
+        embedder,
+        only,
+    )
+    .fetch(db);
+    let mut vectors = ByPassage::default();
+    while let Some(row) = rows.try_next().await? {
+        vectors.insert(row.passage_id, row.embedding);
+    }
+    Ok(vectors)
+}
+
+/// What every search by words needs to know of a user's passages, and as of which version.
+pub(crate) async fn sheet(db: &PgPool, user: UserId) -> sqlx::Result<(i64, Sheet)> {
     let row = sqlx::query!(
         r#"
-        select coalesce(array_agg(id), '{}')                    as "ids!",
+        select coalesce((select version from episodes.version where user_id = $1), 0) as "version!",
+               coalesce(array_agg(id), '{}')                    as "ids!",
                coalesce(array_agg(coalesce(follows, -1)), '{}') as "follows!",
                coalesce(array_agg(words), '{}')                 as "words!",
                coalesce(array_agg(word_weight), '{}')           as "weights!"
@@ -150,7 +183,7 @@ pub(crate) async fn sheet(db: &PgPool, user: UserId) -> sqlx::Result<Sheet> {
     let follows = follows.collect();
     let measures =
         row.words.into_iter().zip(row.weights).map(|(words, weight)| Measure { words: words as f32, weight });
-    Ok(Sheet::new(row.ids.into_iter().zip(measures).collect(), follows))
+    Ok((row.version, Sheet::new(row.ids.into_iter().zip(measures).collect(), follows)))
 }
 
 /// Where each of `terms` stands in a user's passages.
