@@ -33,7 +33,9 @@ pub use context::{
 };
 pub use conversation::{Conversation, HearRequest, HeardTurn, Placed, own_words};
 pub use error::{EngineError, Stale};
-pub use facts::{MOST_ENTITIES, MOST_HOPS, MOST_PATHS, MOST_STATEMENTS, StateRequest};
+pub use facts::{
+    FactFilter, Look, Looked, MOST_COMMUNITIES, MOST_ENTITIES, MOST_HOPS, MOST_PATHS, MOST_STATEMENTS, StateRequest,
+};
 pub use forget::Changed;
 pub use journal::{ExchangeView, Page, PageRequest};
 pub use memory::{Memory, Parts};

@@ -45,6 +45,7 @@ pub(crate) fn begun() -> OpenApi {
             (name = "sessions", description = "Conversations"),
             (name = "exchanges", description = "What is remembered, one by one"),
             (name = "forget", description = "Forget, take it back, remove for good"),
+            (name = "facts", description = "What holds of whom, since when, and how we know"),
             (name = "files", description = "Markdown that stands in every prompt"),
             (name = "collections", description = "Shelves of exchanges"),
             (name = "layers", description = "Ways of remembering"),

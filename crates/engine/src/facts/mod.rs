@@ -1,17 +1,19 @@
 //! Facts: what is told of them goes into the journal ([`state`]); what holds is asked of the layer that keeps them.
 
 mod again;
+mod look;
 mod state;
 
-use skymem_core::UserId;
 use skymem_core::facts::{
-    Community, Entity, EntityId, EntityName, Fact, FactGraph, FactId, FactPath, FactsAsked, Seen, Subgraph,
+    Community, Entity, EntityId, EntityName, Fact, FactGraph, FactId, FactPath, FactsAsked, Predicate, Subgraph,
 };
+use skymem_core::{Collection, ExchangeId, UserId};
 
 use crate::error::EngineError;
 use crate::journal::{Page, PageRequest};
 use crate::memory::Memory;
 
+pub use look::{Look, Looked};
 pub use state::{MOST_STATEMENTS, StateRequest};
 
 /// The longest walk from one entity.
@@ -20,19 +22,41 @@ pub const MOST_HOPS: usize = 6;
 pub const MOST_ENTITIES: usize = 2_000;
 /// So many ways from one entity to another are answered.
 pub const MOST_PATHS: usize = 20;
+/// So many groups of entities are answered.
+pub const MOST_COMMUNITIES: usize = 200;
+
+/// Which facts are asked for: every condition that is given must hold.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct FactFilter {
+    /// Of this entity, as subject or as object: a name, an alias or an id.
+    pub about: Option<EntityName>,
+    /// Only this predicate.
+    pub predicate: Option<Predicate>,
+    /// Only supported by this exchange.
+    pub exchange: Option<ExchangeId>,
+    /// Only from these collections; empty means all.
+    pub collections: Vec<Collection>,
+}
 
 impl Memory {
-    /// A page of the facts that are asked for: those that hold first, then the newest. `asked.limit` and `asked.after` are
-    /// those of the page.
+    /// A page of the facts that are asked for: those that hold first, then the newest.
     ///
     /// # Errors
     ///
     /// [`EngineError::NotFound`] when there is no such entity; [`EngineError::Refused`] for a page that cannot be.
-    pub async fn facts(&self, user: UserId, asked: FactsAsked, page: &PageRequest) -> Result<Page<Fact>, EngineError> {
-        let after: Option<FactId> = page.mark()?;
-        let asked = FactsAsked { limit: page.limit + 1, after, ..asked };
+    pub async fn facts(
+        &self,
+        user: UserId,
+        filter: FactFilter,
+        look: Look,
+        page: &PageRequest,
+    ) -> Result<Looked<Page<Fact>>, EngineError> {
+        let (seen, at) = self.look(look)?;
+        let FactFilter { about, predicate, exchange, collections } = filter;
+        let (limit, after) = (page.limit + 1, page.mark()?);
+        let asked = FactsAsked { seen, about, predicate, exchange, collections, limit, after };
         let facts = self.fact_graph()?.facts(user, &asked).await?;
-        Ok(Page::cut(facts, page.limit, |fact| fact.id.to_string()))
+        Ok(Looked { at, seen: Page::cut(facts, page.limit, |fact| fact.id.to_string()) })
     }
 
     /// One fact, whether it holds or not.
@@ -40,12 +64,11 @@ impl Memory {
     /// # Errors
     ///
     /// [`EngineError::NotFound`] when there is none of this id.
-    pub async fn fact(&self, user: UserId, id: FactId) -> Result<Fact, EngineError> {
-        Ok(self.fact_graph()?.fact(user, id).await?)
+    pub async fn fact(&self, user: UserId, id: FactId) -> Result<Looked<Fact>, EngineError> {
+        Ok(Looked { at: self.now(), seen: self.fact_graph()?.fact(user, id).await? })
     }
 
-    /// Every fact with the subject and the predicate of one, what was taken back as well, as it is known, or was at
-    /// `seen.known_at`.
+    /// Every fact with the subject and the predicate of one, what was taken back as well.
     ///
     /// # Errors
     ///
@@ -54,33 +77,28 @@ impl Memory {
         &self,
         user: UserId,
         id: FactId,
-        seen: Seen,
+        look: Look,
         page: &PageRequest,
-    ) -> Result<Page<Fact>, EngineError> {
+    ) -> Result<Looked<Page<Fact>>, EngineError> {
+        let (seen, at) = self.look(Look { ever: true, ..look })?;
         let graph = self.fact_graph()?;
         let of = graph.fact(user, id).await?;
         let subject = of.subject.id;
-        // An entity is asked for as subject and as object alike: those that it is the object of are left out here.
+        // An entity is asked for as subject and as object alike: what it is the object of is left out here.
         let (mut facts, mut after): (Vec<Fact>, Option<FactId>) = (Vec::new(), page.mark()?);
-        while facts.len() <= page.limit {
-            let asked = FactsAsked {
-                seen,
-                about: Some(entity_name(subject)?),
-                predicate: Some(of.predicate.clone()),
-                exchange: None,
-                collections: Vec::new(),
-                limit: page.limit + 1,
-                after,
-            };
+        let limit = page.limit + 1;
+        while facts.len() < limit {
+            let (about, predicate) = (Some(named(subject)?), Some(of.predicate.clone()));
+            let asked = FactsAsked { seen, about, predicate, exchange: None, collections: Vec::new(), limit, after };
             let found = graph.facts(user, &asked).await?;
-            let is_last = found.len() <= page.limit;
+            let is_last = found.len() < limit;
             after = found.last().map(|fact| fact.id);
             facts.extend(found.into_iter().filter(|fact| fact.subject.id == subject));
             if is_last {
                 break;
             }
         }
-        Ok(Page::cut(facts, page.limit, |fact| fact.id.to_string()))
+        Ok(Looked { at, seen: Page::cut(facts, page.limit, |fact| fact.id.to_string()) })
     }
 
     /// A page of the entities whose name or alias has `like` in it, best known first.
@@ -92,9 +110,10 @@ impl Memory {
         &self,
         user: UserId,
         like: Option<&str>,
-        seen: Seen,
+        look: Look,
         page: &PageRequest,
     ) -> Result<Page<Entity>, EngineError> {
+        let (seen, _) = self.look(look)?;
         let after: Option<EntityId> = page.mark()?;
         let entities = self.fact_graph()?.entities(user, like, seen, page.limit + 1, after).await?;
         Ok(Page::cut(entities, page.limit, |entity| entity.head.id.to_string()))
@@ -105,7 +124,8 @@ impl Memory {
     /// # Errors
     ///
     /// [`EngineError::NotFound`] when there is none.
-    pub async fn entity(&self, user: UserId, name: &EntityName, seen: Seen) -> Result<Entity, EngineError> {
+    pub async fn entity(&self, user: UserId, name: &EntityName, look: Look) -> Result<Entity, EngineError> {
+        let (seen, _) = self.look(look)?;
         Ok(self.fact_graph()?.entity(user, name, seen).await?)
     }
 
@@ -119,12 +139,13 @@ impl Memory {
         user: UserId,
         centre: &EntityName,
         hops: usize,
-        seen: Seen,
+        look: Look,
         limit: usize,
-    ) -> Result<Subgraph, EngineError> {
+    ) -> Result<Looked<Subgraph>, EngineError> {
         check("hops", hops, MOST_HOPS)?;
         check("limit", limit, MOST_ENTITIES)?;
-        Ok(self.fact_graph()?.around(user, centre, hops, seen, limit).await?)
+        let (seen, at) = self.look(look)?;
+        Ok(Looked { at, seen: self.fact_graph()?.around(user, centre, hops, seen, limit).await? })
     }
 
     /// The shortest ways from one entity to another, over at most `hops` facts; none when they are not linked.
@@ -137,12 +158,13 @@ impl Memory {
         user: UserId,
         between: (&EntityName, &EntityName),
         hops: usize,
-        seen: Seen,
+        look: Look,
         limit: usize,
-    ) -> Result<Vec<FactPath>, EngineError> {
+    ) -> Result<Looked<Vec<FactPath>>, EngineError> {
         check("hops", hops, MOST_HOPS)?;
         check("limit", limit, MOST_PATHS)?;
-        Ok(self.fact_graph()?.paths(user, between, hops, seen, limit).await?)
+        let (seen, at) = self.look(look)?;
+        Ok(Looked { at, seen: self.fact_graph()?.paths(user, between, hops, seen, limit).await? })
     }
 
     /// The entities in groups that are linked among themselves, largest first.
@@ -150,8 +172,9 @@ impl Memory {
     /// # Errors
     ///
     /// [`EngineError::Refused`] for too many.
-    pub async fn communities(&self, user: UserId, seen: Seen, limit: usize) -> Result<Vec<Community>, EngineError> {
-        check("limit", limit, 200)?;
+    pub async fn communities(&self, user: UserId, look: Look, limit: usize) -> Result<Vec<Community>, EngineError> {
+        check("limit", limit, MOST_COMMUNITIES)?;
+        let (seen, _) = self.look(look)?;
         Ok(self.fact_graph()?.communities(user, seen, limit).await?)
     }
 
@@ -160,7 +183,8 @@ impl Memory {
     /// # Errors
     ///
     /// [`EngineError::Off`] when no layer keeps facts.
-    pub async fn graph(&self, user: UserId, seen: Seen) -> Result<Subgraph, EngineError> {
+    pub async fn graph(&self, user: UserId, look: Look) -> Result<Subgraph, EngineError> {
+        let (seen, _) = self.look(look)?;
         Ok(self.fact_graph()?.graph(user, seen).await?)
     }
 
@@ -171,7 +195,7 @@ impl Memory {
 }
 
 /// The name that asks for an entity by its id.
-fn entity_name(id: EntityId) -> Result<EntityName, EngineError> {
+fn named(id: EntityId) -> Result<EntityName, EngineError> {
     id.to_string().parse().map_err(|bad: skymem_core::conversation::BadName| EngineError::Refused(bad.0))
 }
 

@@ -176,7 +176,7 @@ pub(crate) struct ExchangeAnswer {
     session: String,
     /// The collection it stands in.
     collection: String,
-    /// `said` in a conversation, or `asserted` to memory directly.
+    /// `said` in a conversation, `asserted` to memory directly, or `stated` about facts.
     kind: &'static str,
     /// Where it came from: `session`, `import:<file>`, ...
     source: String,

@@ -2,9 +2,12 @@
 
 pub(crate) mod collections;
 pub(crate) mod context;
+pub(crate) mod entities;
 pub(crate) mod exchanges;
+pub(crate) mod facts;
 pub(crate) mod files;
 pub(crate) mod forget;
+pub(crate) mod graph;
 pub(crate) mod health;
 pub(crate) mod keys;
 pub(crate) mod layers;

@@ -73,6 +73,9 @@ pub(crate) struct RecallBody {
     /// Nothing said later comes back: RFC 3339 with its zone.
     #[schema(value_type = Option<DateTime<Utc>>)]
     as_of: Option<Moment>,
+    /// As memory was then: nothing written down later comes back, whenever it was said.
+    #[schema(value_type = Option<DateTime<Utc>>)]
+    known_at: Option<Moment>,
     /// The moment to ask at: ages and words like "yesterday" count from it; absent for now.
     #[schema(value_type = Option<DateTime<Utc>>)]
     asked_at: Option<Moment>,
@@ -104,6 +107,7 @@ impl RecallBody {
             neighbours: self.neighbours.map_or(0, Whole::size),
             least_score: self.least_score.map_or(0.0, |score| score.0),
             as_of: self.as_of.map(|moment| moment.0),
+            known_at: self.known_at.map(|moment| moment.0),
             asked_at: self.asked_at.map(|moment| moment.0),
             memory: self.memory.map(|memory| memory.0),
             ..RecallRequest::new(who.user, self.query.0)

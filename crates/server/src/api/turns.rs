@@ -332,7 +332,7 @@ pub(crate) struct TurnFateAnswer {
 
 impl TurnFateAnswer {
     /// Whether it was not there before.
-    fn is_new(&self) -> bool {
+    pub(crate) fn is_new(&self) -> bool {
         self.fate == "stored"
     }
 
