@@ -1,5 +1,6 @@
 //! Where facts come from: patterns, a model, memory files.
 
+mod dates;
 pub(crate) mod markdown;
 pub(crate) mod model;
 pub(crate) mod patterns;

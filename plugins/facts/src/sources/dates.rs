@@ -1,0 +1,486 @@
+//! Since when, until when, when: what a sentence says of time, in English and German, and the sentence without it.
+//!
+//! Pure. A period counts from its first moment, in UTC: "in May" is the first of May, "two years ago" the first of January.
+//! A period that names no year is the last one that had begun when it was said.
+
+use std::sync::LazyLock;
+
+use chrono::{DateTime, Datelike, Days, Months, NaiveDate, NaiveTime, Utc, Weekday};
+use regex::{Captures, Regex};
+
+/// When something is said to hold or to have happened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct When {
+    /// "since", "for two years".
+    pub(super) from: Option<DateTime<Utc>>,
+    /// "until".
+    pub(super) until: Option<DateTime<Utc>>,
+    /// "in May", "yesterday".
+    pub(super) at: Option<DateTime<Utc>>,
+}
+
+/// What `text` says of time, and `text` without it.
+pub(super) fn take(text: &str, said_at: DateTime<Utc>) -> (String, When) {
+    let Some(forms) = FORMS.as_ref() else { return (text.to_owned(), When::default()) };
+    let today = said_at.date_naive();
+    let start = |words: Option<&str>| words.and_then(|words| first_day(forms, words, today)).and_then(midnight);
+    let mut when = When::default();
+    let left = forms.vague.replace_all(text, " ");
+    let left = forms.range.replace_all(&left, |found: &Captures<'_>| {
+        when.from = when.from.or(start(group(found, "from")));
+        when.until = when.until.or(start(group(found, "until")));
+        " "
+    });
+    let left = forms.since.replace_all(&left, |found: &Captures<'_>| {
+        let length = group(found, "length").and_then(|words| before(forms, words, today)).and_then(midnight);
+        when.from = when.from.or(length).or(start(group(found, "from")));
+        " "
+    });
+    let left = forms.until.replace_all(&left, |found: &Captures<'_>| {
+        when.until = when.until.or(start(group(found, "until")));
+        " "
+    });
+    let left = forms.at.replace_all(&left, |found: &Captures<'_>| {
+        when.at = when.at.or(start(group(found, "named")).or(start(group(found, "bare"))));
+        " "
+    });
+    let mut tidy = left.split_whitespace().collect::<Vec<_>>().join(" ");
+    for sign in [" ,", " ."] {
+        tidy = tidy.replace(sign, sign.trim_start());
+    }
+    (tidy.trim_start_matches([',', ' ']).to_owned(), when)
+}
+
+/// A day as people write birthdays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Birthday {
+    /// The whole date.
+    Date(NaiveDate),
+    /// Day and month.
+    Day {
+        /// From 1.
+        day: u32,
+        /// From 1.
+        month: u32,
+    },
+    /// The year alone.
+    Year(i32),
+}
+
+/// The first day that `text` names in full or without its year; else its first year.
+pub(super) fn birthday(text: &str) -> Option<Birthday> {
+    let forms = FORMS.as_ref()?;
+    if let Some(found) = forms.day.captures(text) {
+        let parts = Parts::of(&found);
+        let (day, month) = (parts.day?, parts.month?);
+        // 2000 had a 29th of February.
+        NaiveDate::from_ymd_opt(parts.year.unwrap_or(2000), month, day)?;
+        return match parts.year {
+            Some(year) => NaiveDate::from_ymd_opt(year, month, day).map(Birthday::Date),
+            None => Some(Birthday::Day { day, month }),
+        };
+    }
+    let year = forms.year.find(text)?;
+    year.as_str().parse().ok().map(Birthday::Year)
+}
+
+/// The English name of a month, from 1.
+pub(super) fn month_name(month: u32) -> Option<&'static str> {
+    usize::try_from(month).ok()?.checked_sub(1).and_then(|at| MONTHS.get(at)).map(|(name, _)| *name)
+}
+
+/// English names first, then how else they are written, in lower case.
+const MONTHS: [(&str, &[&str]); 12] = [
+    ("January", &["january", "januar", "jänner", "jan."]),
+    ("February", &["february", "februar", "feber", "feb."]),
+    ("March", &["march", "märz", "maerz", "mar."]),
+    ("April", &["april", "apr."]),
+    ("May", &["may", "mai"]),
+    ("June", &["june", "juni", "jun."]),
+    ("July", &["july", "juli", "jul."]),
+    ("August", &["august", "aug."]),
+    ("September", &["september", "sept.", "sep."]),
+    ("October", &["october", "oktober", "oct.", "okt."]),
+    ("November", &["november", "nov."]),
+    ("December", &["december", "dezember", "dec.", "dez."]),
+];
+
+const WEEKDAYS: [(Weekday, &[&str]); 7] = [
+    (Weekday::Mon, &["monday", "montag"]),
+    (Weekday::Tue, &["tuesday", "dienstag"]),
+    (Weekday::Wed, &["wednesday", "mittwoch"]),
+    (Weekday::Thu, &["thursday", "donnerstag"]),
+    (Weekday::Fri, &["friday", "freitag"]),
+    (Weekday::Sat, &["saturday", "samstag", "sonnabend"]),
+    (Weekday::Sun, &["sunday", "sonntag"]),
+];
+
+const NUMBERS: [(u32, &[&str]); 12] = [
+    (1, &["an", "a", "one", "einem", "einen", "einer", "eine", "ein"]),
+    (2, &["two", "zwei", "a couple of"]),
+    (3, &["three", "drei"]),
+    (4, &["four", "vier"]),
+    (5, &["five", "fünf"]),
+    (6, &["six", "sechs"]),
+    (7, &["seven", "sieben"]),
+    (8, &["eight", "acht"]),
+    (9, &["nine", "neun"]),
+    (10, &["ten", "zehn"]),
+    (11, &["eleven", "elf"]),
+    (12, &["twelve", "zwölf"]),
+];
+
+/// All words of a table as alternatives of a pattern; of those that begin alike the longest comes first.
+fn alternatives<T>(table: &[(T, &[&str])]) -> String {
+    let mut words: Vec<&str> = table.iter().flat_map(|(_, words)| words.iter().copied()).collect();
+    words.sort_by_key(|word| std::cmp::Reverse(word.len()));
+    // A full stop may be left out: "Jan", "Okt".
+    words.into_iter().map(|word| word.replace('.', "\\b\\.?")).collect::<Vec<_>>().join("|")
+}
+
+/// What stands beside `word` in a table.
+fn meaning<T: Copy>(table: &[(T, &[&str])], word: &str) -> Option<T> {
+    let word = word.to_lowercase();
+    let word = word.split_whitespace().collect::<Vec<_>>().join(" ");
+    let same = |known: &&str| known.trim_end_matches('.') == word.trim_end_matches('.');
+    table.iter().find(|(_, words)| words.iter().any(same)).map(|(meaning, _)| *meaning)
+}
+
+const UNIT: &str = "years?|yrs?|months?|weeks?|days?|jahre?n?|jahr|monate?n?|wochen?|tage?n?";
+const ABOUT: &str = "(?:(?:about|around|roughly|over|more than|almost|nearly|just|only|now|the last|the past|etwa|ungefähr|rund|\
+                     knapp|fast|über|mehr als|gut|ca\\.|erst|nun|den letzten|mittlerweile|inzwischen|schon|bereits)\\s+)?";
+const PART: &str = "(?:(?:early|mid|late|the\\s+(?:beginning|start|middle|end)\\s+of|anfang|mitte|ende|frühjahr)[\\s-]+)";
+const LAST: &str = "last|this|past|letzte[mnrs]?|vergangene[mnrs]?|vorige[mnrs]?|diese[mnrs]?";
+
+/// The patterns of this file, compiled once.
+struct Forms {
+    range: Regex,
+    since: Regex,
+    until: Regex,
+    at: Regex,
+    /// Says that there is a time, not which.
+    vague: Regex,
+    /// One period, whole.
+    ago: Regex,
+    last: Regex,
+    day: Regex,
+    month: Regex,
+    year: Regex,
+    weekday: Regex,
+}
+
+static FORMS: LazyLock<Option<Forms>> = LazyLock::new(forms);
+
+fn forms() -> Option<Forms> {
+    let (months, weekdays) = (alternatives(&MONTHS), alternatives(&WEEKDAYS));
+    let number = format!("(?:\\d{{1,3}}|{})", alternatives(&NUMBERS));
+    let year = "(?:19|20)\\d\\d";
+    let ago = format!("{ABOUT}(?:{number})\\s+(?:{UNIT})\\s+ago|vor\\s+{ABOUT}(?:{number})\\s+(?:{UNIT})");
+    let iso = format!("{year}-\\d\\d(?:-\\d\\d)?");
+    let dotted = format!("\\d{{1,2}}\\.\\s?\\d{{1,2}}\\.(?:\\s?{year})?");
+    let day_first = format!(
+        "(?:(?:the|dem|den)\\s+)?\\d{{1,2}}(?:st|nd|rd|th|\\.)?\\s+(?:of\\s+)?(?:{months})(?:,?\\s+{year}\\b)?"
+    );
+    let month_first = format!("(?:{months})\\s+(?:the\\s+)?\\d{{1,2}}(?:st|nd|rd|th)?(?:,?\\s+{year}\\b)?\\b");
+    let of_year = "this\\s+year|last\\s+year|of\\s+(?:this|last)\\s+year|dieses\\s+jahres|letzten\\s+jahres";
+    let month = format!("{PART}?(?:{months})(?:\\s+(?:{year}|{of_year}))?");
+    let last = format!(
+        "(?:{LAST})\\s+(?:year|month|week|weekend|jahr(?:es)?|monats?|woche|wochenende|{weekdays}|{months})"
+    );
+    let near = "the\\s+day\\s+before\\s+yesterday|yesterday|vorgestern|gestern|today|heute";
+    // What needs no "in" before it to be a time, and what does.
+    let bare = format!("{iso}|{dotted}|{day_first}|{month_first}|{ago}|(?:the\\s+)?(?:{last})|{near}|{PART}(?:{months}|{year})(?:\\s+{year})?");
+    let named = format!(
+        "{iso}|{dotted}|{day_first}|{month_first}|{month}|{ago}|(?:(?:the|de[rmn])\\s+)?(?:{last})|{near}|\
+         {PART}?(?:the\\s+year\\s+|jahre?\\s+)?{year}|(?:{weekdays})"
+    );
+    let starts = "(?i)(?:^|[\\s(,]+)";
+    let seasons = "spring|summer|fall|autumn|winter|frühling|frühjahr|sommer|herbst";
+    let many = format!(
+        "a\\s+few|few|several|many|some|ein(?:ige[nr]?)?\\s+paar|ein\\s+paar|einige[nr]?|viele[nr]?|mehrere[nr]?|{number}\\s+and\\s+a\\s+half"
+    );
+    let vague = format!(
+        "{starts}(?:(?:{LAST}|im|in\\s+the|in|seit\\s+dem|since)\\s+(?:{seasons})(?:\\s+{year})?|\
+         (?:for|seit|since|vor)\\s+(?:(?:{many})\\s+(?:{UNIT})(?:\\s+ago)?|a\\s+(?:long\\s+time|while)|ages|years|jahren|langem|kurzem|\
+         längerem|ewigkeiten)(?:\\s+now|\\s+ago)?|(?:{many})\\s+(?:{UNIT})\\s+ago)\\b"
+    );
+    let compile = |pattern: &str| Regex::new(pattern).ok();
+    Some(Forms {
+        range: compile(&format!(
+            "{starts}(?:(?:from|between|von|zwischen)\\s+)?(?P<from>{named})\\s*(?:to|until|till|through|and|bis|und|-|–|—)\\s*\
+             (?:zum\\s+)?(?P<until>{named})\\b\\)?"
+        ))?,
+        since: compile(&format!(
+            "{starts}(?:(?:for|seit|since)\\s+{ABOUT}(?P<length>(?:{number})\\s+(?:{UNIT}))(?:\\s+now)?|\
+             (?:ever\\s+since|since|as\\s+of|starting(?:\\s+(?:in|on))?|from|seit|ab|von)\\s+(?:(?:the|dem|der)\\s+)?(?P<from>{named})\
+             (?:\\s+(?:on(?:wards)?|an))?)\\b\\)?"
+        ))?,
+        until: compile(&format!(
+            "{starts}(?:until|till|til|up\\s+to|through|bis)\\s+(?:(?:zum|the|in\\s+den|ins)\\s+)?(?P<until>{named})\\b\\)?"
+        ))?,
+        at: compile(&format!(
+            "{starts}(?:(?:(?:back\\s+)?in|on|around|im|am|in\\s+der|zum|um|gegen)\\s+(?P<named>{named})|(?P<bare>{bare}))\
+             (?:\\b|\\.)\\)?"
+        ))?,
+        vague: compile(&vague)?,
+        ago: compile(&format!("(?i)^(?:vor\\s+)?{ABOUT}(?P<number>{number})\\s+(?P<unit>{UNIT})(?:\\s+ago)?$"))?,
+        last: compile(&format!(
+            "(?i)^(?:(?:the|de[rmn])\\s+)?(?P<which>{LAST})\\s+(?:(?P<unit>year|month|weekend|week|jahr(?:es)?|monats?|wochenende|woche)|\
+             (?P<weekday>{weekdays})|(?P<month>{months}))$"
+        ))?,
+        day: compile(&format!(
+            "(?i)(?:^|[^\\d.])(?:(?P<y1>{year})-(?P<m1>\\d\\d)-(?P<d1>\\d\\d)|(?P<d2>\\d{{1,2}})\\.\\s?(?P<m2>\\d{{1,2}})\\.(?:\\s?(?P<y2>{year}))?|\
+             (?P<d3>\\d{{1,2}})(?:st|nd|rd|th|\\.)?\\s+(?:of\\s+)?(?P<m3>{months})(?:,?\\s+(?P<y3>{year})\\b)?|\
+             \\b(?P<m4>{months})\\s+(?:the\\s+)?(?P<d4>\\d{{1,2}})(?:st|nd|rd|th)?\\b(?:,?\\s+(?P<y4>{year})\\b)?)"
+        ))?,
+        month: compile(&format!(
+            "(?i)^{PART}?(?P<month>{months})(?:\\s+(?:(?P<year>{year})|(?P<of_year>{of_year})))?$|\
+             ^(?P<y5>{year})-(?P<m5>\\d\\d)$"
+        ))?,
+        year: compile(&format!("\\b{year}\\b"))?,
+        weekday: compile(&format!("(?i)^(?:{weekdays})$"))?,
+    })
+}
+
+fn group<'a>(found: &Captures<'a>, name: &str) -> Option<&'a str> {
+    found.name(name).map(|group| group.as_str())
+}
+
+fn midnight(day: NaiveDate) -> Option<DateTime<Utc>> {
+    Some(day.and_time(NaiveTime::MIN).and_utc())
+}
+
+/// Year, month and day of one of the ways to write a date.
+struct Parts {
+    year: Option<i32>,
+    month: Option<u32>,
+    day: Option<u32>,
+}
+
+impl Parts {
+    fn of(found: &Captures<'_>) -> Self {
+        let any = |names: [&str; 4]| names.into_iter().find_map(|name| group(found, name)).map(str::to_owned);
+        Self {
+            year: any(["y1", "y2", "y3", "y4"]).and_then(|year| year.parse().ok()),
+            month: any(["m1", "m2", "m3", "m4"]).and_then(|month| month.parse().ok().or_else(|| number_of_month(&month))),
+            day: any(["d1", "d2", "d3", "d4"]).and_then(|day| day.parse().ok()),
+        }
+    }
+}
+
+fn number_of_month(word: &str) -> Option<u32> {
+    let name = meaning(&MONTHS, word)?;
+    let at = MONTHS.iter().position(|(known, _)| *known == name)?;
+    u32::try_from(at + 1).ok()
+}
+
+/// The first day of the period that `words` name, whole.
+fn first_day(forms: &Forms, words: &str, today: NaiveDate) -> Option<NaiveDate> {
+    let words = words.trim();
+    let lower = words.to_lowercase();
+    match lower.split_whitespace().collect::<Vec<_>>().join(" ").as_str() {
+        "today" | "heute" => return Some(today),
+        "yesterday" | "gestern" => return today.pred_opt(),
+        "the day before yesterday" | "vorgestern" => return today.checked_sub_days(Days::new(2)),
+        _ => {}
+    }
+    if forms.ago.is_match(words) {
+        return before(forms, words, today);
+    }
+    if let Some(found) = forms.last.captures(words) {
+        return last(&found, today);
+    }
+    if forms.weekday.is_match(words) {
+        return back_to(meaning(&WEEKDAYS, words)?, today);
+    }
+    if let Some(found) = forms.month.captures(words) {
+        let month = group(&found, "month").and_then(number_of_month);
+        let month = month.or(group(&found, "m5").and_then(|month| month.parse().ok()))?;
+        let year = group(&found, "year").or(group(&found, "y5")).and_then(|year| year.parse().ok());
+        let year = year.or_else(|| {
+            let of_year = group(&found, "of_year")?.to_lowercase();
+            Some(if of_year.contains("last") || of_year.contains("letzt") { today.year() - 1 } else { today.year() })
+        });
+        return match year {
+            Some(year) => NaiveDate::from_ymd_opt(year, month, 1),
+            None => latest(today, month, 1),
+        };
+    }
+    if let Some(found) = forms.day.captures(words) {
+        let parts = Parts::of(&found);
+        let (day, month) = (parts.day?, parts.month?);
+        return match parts.year {
+            Some(year) => NaiveDate::from_ymd_opt(year, month, day),
+            None => latest(today, month, day),
+        };
+    }
+    let year = forms.year.find(words)?.as_str().parse().ok()?;
+    NaiveDate::from_ymd_opt(year, 1, 1)
+}
+
+/// The last such day that is not after `today`.
+fn latest(today: NaiveDate, month: u32, day: u32) -> Option<NaiveDate> {
+    let of = |year| NaiveDate::from_ymd_opt(year, month, day).filter(|date| *date <= today);
+    (0..5).find_map(|back| of(today.year() - back))
+}
+
+/// The beginning of the year, month or week, or the day, that lies as far back as `words` say: "two years".
+fn before(forms: &Forms, words: &str, today: NaiveDate) -> Option<NaiveDate> {
+    let found = forms.ago.captures(words)?;
+    let number = group(&found, "number")?;
+    let number = number.parse().ok().or_else(|| meaning(&NUMBERS, number))?;
+    let unit = group(&found, "unit")?.to_lowercase();
+    if unit.starts_with('y') || unit.starts_with('j') {
+        NaiveDate::from_ymd_opt(today.year().checked_sub(i32::try_from(number).ok()?)?, 1, 1)
+    } else if unit.starts_with("mo") {
+        today.checked_sub_months(Months::new(number))?.with_day(1)
+    } else if unit.starts_with('w') {
+        monday_of(today.checked_sub_days(Days::new(u64::from(number) * 7))?)
+    } else {
+        today.checked_sub_days(Days::new(u64::from(number)))
+    }
+}
+
+fn monday_of(day: NaiveDate) -> Option<NaiveDate> {
+    day.checked_sub_days(Days::new(u64::from(day.weekday().num_days_from_monday())))
+}
+
+/// "last year", "this month", "letzten Dienstag".
+fn last(found: &Captures<'_>, today: NaiveDate) -> Option<NaiveDate> {
+    let which = group(found, "which")?.to_lowercase();
+    let this = which == "this" || which.starts_with("diese");
+    let first = today.with_day(1)?;
+    if let Some(name) = group(found, "weekday") {
+        let from = if this { today } else { today.pred_opt()? };
+        return back_to(meaning(&WEEKDAYS, name)?, from);
+    }
+    if let Some(name) = group(found, "month") {
+        let from = if this { today } else { first.pred_opt()? };
+        return latest(from, number_of_month(name)?, 1);
+    }
+    let unit = group(found, "unit")?.to_lowercase();
+    match (unit.as_str(), this) {
+        ("year" | "jahr" | "jahres", true) => NaiveDate::from_ymd_opt(today.year(), 1, 1),
+        ("year" | "jahr" | "jahres", false) => NaiveDate::from_ymd_opt(today.year() - 1, 1, 1),
+        ("month" | "monat" | "monats", true) => Some(first),
+        ("month" | "monat" | "monats", false) => first.checked_sub_months(Months::new(1)),
+        ("weekend" | "wochenende", _) => back_to(Weekday::Sat, today.pred_opt()?),
+        (_, true) => monday_of(today),
+        (_, false) => monday_of(today)?.checked_sub_days(Days::new(7)),
+    }
+}
+
+/// The last `weekday` that is not after `day`.
+fn back_to(weekday: Weekday, day: NaiveDate) -> Option<NaiveDate> {
+    day.checked_sub_days(Days::new(u64::from(day.weekday().days_since(weekday))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A Wednesday.
+    fn said_at() -> DateTime<Utc> {
+        "2026-09-16T10:00:00Z".parse().unwrap()
+    }
+
+    fn day(moment: Option<DateTime<Utc>>) -> String {
+        moment.map_or(String::new(), |moment| moment.format("%F").to_string())
+    }
+
+    /// `from..until@at` of `text`, and what is left of it.
+    fn check(text: &str, expected: &str, left: &str) {
+        let (rest, when) = take(text, said_at());
+        let at = if when.at.is_some() { format!("@{}", day(when.at)) } else { String::new() };
+        let found = format!("{}..{}{at}", day(when.from), day(when.until));
+        assert_eq!((found.as_str(), rest.as_str()), (expected, left), "{text:?}");
+    }
+
+    #[test]
+    fn english_words_say_since_when() {
+        check("I live in Bremen since March 2019", "2019-03-01..", "I live in Bremen");
+        check("Ever since 2015 I work here", "2015-01-01..", "I work here");
+        check("I have lived in Oslo for six years", "2020-01-01..", "I have lived in Oslo");
+        check("I have lived in Oslo for the last 3 months now", "2026-06-01..", "I have lived in Oslo");
+        check("from May on I work at ACME", "2026-05-01..", "I work at ACME");
+        check("since yesterday", "2026-09-15..", "");
+        check("since last October I smoke", "2025-10-01..", "I smoke");
+        check("since the beginning of 2020", "2020-01-01..", "");
+        check("since 3 June 2024", "2024-06-03..", "");
+        check("since June 3rd, 2024, I run", "2024-06-03..", "I run");
+    }
+
+    #[test]
+    fn english_words_say_when_and_until_when() {
+        check("I moved to Bremen in May", "..@2026-05-01", "I moved to Bremen");
+        check("In May, I moved to Bremen", "..@2026-05-01", "I moved to Bremen");
+        check("in December I left", "..@2025-12-01", "I left");
+        check("in September I left", "..@2026-09-01", "I left");
+        check("I left last year", "..@2025-01-01", "I left");
+        check("I left this year", "..@2026-01-01", "I left");
+        check("I started last Monday", "..@2026-09-14", "I started");
+        check("I started last Wednesday", "..@2026-09-09", "I started");
+        check("I started on Wednesday", "..@2026-09-16", "I started");
+        check("I bought it last week", "..@2026-09-07", "I bought it");
+        check("two years ago I moved", "..@2024-01-01", "I moved");
+        check("three weeks ago I moved", "..@2026-08-24", "I moved");
+        check("I turned 40 the day before yesterday", "..@2026-09-14", "I turned 40");
+        check("on 12 August 1987", "..@1987-08-12", "");
+        check("on the 12th of August", "..@2026-08-12", "");
+        check("2024-03-05", "..@2024-03-05", "");
+        check("I lived in Prague until March 2024", "..2024-03-01", "I lived in Prague");
+        check("from 2016 to 2020 I worked", "2016-01-01..2020-01-01", "I worked");
+        check("I worked there (2016-2020)", "2016-01-01..2020-01-01", "I worked there");
+        check("between May 2019 and June 2020", "2019-05-01..2020-06-01", "");
+    }
+
+    #[test]
+    fn german_words_say_since_when_until_when_and_when() {
+        check("ich wohne seit Mai in Graz", "2026-05-01..", "ich wohne in Graz");
+        check("ich wohne seit März 2021 in Graz", "2021-03-01..", "ich wohne in Graz");
+        check("Seit 2018 arbeite ich", "2018-01-01..", "arbeite ich");
+        check("ich lebe seit zwei Jahren in Wien", "2024-01-01..", "ich lebe in Wien");
+        check("seit über 3 Monaten", "2026-06-01..", "");
+        check("ab Mai 2020", "2020-05-01..", "");
+        check("seit dem 3. Juni 2024", "2024-06-03..", "");
+        check("ich bin im Mai umgezogen", "..@2026-05-01", "ich bin umgezogen");
+        check("am 3. Juni bin ich umgezogen", "..@2026-06-03", "bin ich umgezogen");
+        check("am 14.02.1990 geboren", "..@1990-02-14", "geboren");
+        check("Letzte Woche fing ich an", "..@2026-09-07", "fing ich an");
+        check("im letzten Jahr", "..@2025-01-01", "");
+        check("Ende März 2020 zog ich um", "..@2020-03-01", "zog ich um");
+        check("gestern", "..@2026-09-15", "");
+        check("vor drei Monaten", "..@2026-06-01", "");
+        check("Bis März 2024 habe ich", "..2024-03-01", "habe ich");
+        check("Von 2016 bis 2020 habe ich", "2016-01-01..2020-01-01", "habe ich");
+        check("bis zum 3.2.2020", "..2020-02-03", "");
+    }
+
+    #[test]
+    fn what_only_looks_like_a_time_is_left_alone() {
+        for text in ["I may move", "we march on", "I live in Augusta", "Office 2019", "I have 2024 books", "der Mai ist gekommen"] {
+            check(text, "..", text);
+        }
+    }
+
+    #[test]
+    fn a_time_that_nobody_can_tell_goes_without_a_date() {
+        check("a few years ago I moved", "..", "I moved");
+        check("ich wohne seit ein paar Jahren in Graz", "..", "ich wohne in Graz");
+        check("I moved last summer", "..", "I moved");
+        check("on 31 February 2024", "..", "");
+    }
+
+    #[test]
+    fn birthdays_are_days_dates_or_years() {
+        assert_eq!(birthday("on June 3rd"), Some(Birthday::Day { day: 3, month: 6 }));
+        assert_eq!(birthday("am 3. Juni"), Some(Birthday::Day { day: 3, month: 6 }));
+        assert_eq!(birthday("29 February"), Some(Birthday::Day { day: 29, month: 2 }));
+        assert_eq!(birthday("12 August 1987"), NaiveDate::from_ymd_opt(1987, 8, 12).map(Birthday::Date));
+        assert_eq!(birthday("14.02.1990"), NaiveDate::from_ymd_opt(1990, 2, 14).map(Birthday::Date));
+        assert_eq!(birthday("in 1990"), Some(Birthday::Year(1990)));
+        assert_eq!(birthday("31 February"), None);
+        assert_eq!(birthday("ready"), None);
+        assert_eq!((month_name(0), month_name(6), month_name(13)), (None, Some("June"), None));
+    }
+}
