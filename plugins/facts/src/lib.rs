@@ -2,4 +2,7 @@
 #![expect(dead_code, reason = "it is being built")]
 
 pub mod graph;
+mod predicates;
+mod resolve;
 mod sources;
+mod timeline;
