@@ -225,8 +225,8 @@ pub enum EntityKind {
     Other,
 }
 
-/// From which moment facts are looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// From which moment facts are looked at: over every time, as all is known, unless said otherwise.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
     /// What held then; `None` for every time.
     pub as_of: Option<DateTime<Utc>>,
@@ -306,7 +306,9 @@ impl FromStr for EntityId {
     type Err = BadName;
 
     fn from_str(text: &str) -> Result<Self, BadName> {
-        text.parse().map(Self).map_err(|_| BadName("the id of an entity is a UUID, as lists of entities show it".into()))
+        text.parse()
+            .map(Self)
+            .map_err(|_| BadName("the id of an entity is a UUID, as lists of entities show it".into()))
     }
 }
 

@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::conversation::{BadName, Collection, ExchangeId, Role, SessionId, Source, UserId};
+use crate::facts::Seen;
 use crate::models::Embedding;
 
 /// A question put to memory: self-contained, embedded and timed by the engine, once, for all layers.
@@ -45,6 +46,12 @@ pub struct Query {
 }
 
 impl Query {
+    /// From which moment memory is looked at; over every time when the question names none.
+    #[must_use]
+    pub fn seen(&self) -> Seen {
+        Seen { as_of: self.as_of, known_at: self.known_at }
+    }
+
     /// The words of the rewrite, if there is one.
     #[must_use]
     pub fn rewritten(&self) -> Option<String> {

@@ -83,7 +83,7 @@ impl EpisodesLayer {
         let window: Vec<Uuid> = query.window.iter().map(|exchange| exchange.0).collect();
         let (excluded, allowed, embedder, tongues) = try_join!(
             async { Ok(sql::excluded(&self.db, user, &window, query.asked_at).await?) },
-            async { Ok(sql::allowed(&self.db, user, &query.filter, query.as_of).await?) },
+            async { Ok(sql::allowed(&self.db, user, &query.filter, query.as_of, query.known_at).await?) },
             self.known_embedder(),
             self.tongues(user),
         )?;
@@ -267,7 +267,11 @@ impl EpisodesLayer {
         let (members, began_at) =
             try_join!(self.members(query, chosen), async { Ok(sql::topics_began_at(&self.db, user, &topics).await?) })?;
         let around = self.around(query, chosen, &members).await?;
-        let wanted: Vec<PassageId> = members.iter().chain(&around).flatten().copied().collect();
+        let mut wanted: Vec<PassageId> = members.iter().chain(&around).flatten().copied().collect();
+        if let Some(known_at) = query.known_at {
+            let known = sql::known_by(&self.db, user, &wanted, known_at).await?;
+            wanted.retain(|id| known.contains(id));
+        }
         let passages: ByPassage<Passage> = sql::passages(&self.db, user, &wanted)
             .await?
             .into_iter()

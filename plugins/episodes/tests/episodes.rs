@@ -424,6 +424,34 @@ async fn every_filter_is_exact() {
 }
 
 #[tokio::test]
+async fn as_known_at_a_moment_what_was_written_down_later_is_unknown_whenever_it_was_said() {
+    let memory = Memory::new().await;
+    let kayak = memory.says("s1", "The kayak is red", "A red kayak.").await;
+    let then = memory.now();
+    memory.days_pass(1);
+    let said_at = Some(then - TimeDelta::days(30));
+    let turn = |role, text: &str| NewTurn { occurred_at: said_at, ..NewTurn::new(role, text) };
+    let turns = vec![turn(Role::User, "The old kayak was blue"), turn(Role::Assistant, "A blue kayak.")];
+    let append = Append::said("s1".parse().unwrap(), turns, memory.now());
+    let late = memory.journal.append(memory.user.id, append).await.unwrap().turns[0].exchange.unwrap();
+    memory.learn().await;
+
+    let recall = async |known_at| {
+        let query = Query { known_at, neighbours: 2, ..memory.query("kayak").await };
+        memory.layer.recall(&query).await.unwrap()
+    };
+    let known_then = recall(Some(then)).await;
+
+    assert_eq!(exchanges(&known_then), [kayak]);
+    assert!(!format!("{known_then:?}").contains("blue"), "{known_then:#?}");
+    for known_now in [recall(Some(memory.now())).await, recall(None).await] {
+        assert!(format!("{known_now:?}").contains("blue"), "{known_now:#?}");
+    }
+    let why = Query { known_at: Some(then), ..memory.query("kayak").await };
+    assert_eq!(memory.layer.explain(&why, Some(late)).await.unwrap()[0].fate, Fate::Filtered);
+}
+
+#[tokio::test]
 async fn what_the_window_shows_is_not_recalled_and_explain_says_so() {
     let memory = Memory::new().await;
     let shown = memory.says("s1", "The meeting moved to Thursday afternoon", "Understood, Thursday.").await;

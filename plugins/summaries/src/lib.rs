@@ -38,6 +38,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
+use skymem_core::facts::Seen;
 use skymem_core::{
     Considered, Embedder, Exchange, ExchangeId, ExchangeKind, Fate, Filter, Host, Layer, LayerError, LayerName,
     LayerStats, Plugin, Priority, Pruned, Query, Recall, RecallId, Section, Seq, SessionId, SharedChatModel, Tokens,
@@ -87,7 +88,7 @@ impl Plugin for SummariesPlugin {
 ///
 /// When the database gives no answer.
 pub async fn versions(db: &PgPool, user: UserId, session: &SessionId, limit: u32) -> Result<Vec<Version>, LayerError> {
-    Ok(sql::versions(db, user, session.as_str(), None, i64::from(limit)).await?)
+    Ok(sql::versions(db, user, session.as_str(), Seen::default(), i64::from(limit)).await?)
 }
 
 /// `[layers.summaries]`, as the head of this file describes it.
@@ -188,7 +189,7 @@ impl Layer for SummariesLayer {
 
     async fn recall(&self, query: &Query) -> Result<Vec<Recall>, LayerError> {
         let Some(session) = &query.session else { return Ok(Vec::new()) };
-        let version = sql::versions(&self.db, query.user, session.as_str(), query.as_of, 1).await?.pop();
+        let version = sql::versions(&self.db, query.user, session.as_str(), query.seen(), 1).await?.pop();
         let Some(version) = version else { return Ok(Vec::new()) };
         if !self.may_come_back(query, session, &version).await? {
             return Ok(Vec::new());
@@ -262,9 +263,9 @@ impl SummariesLayer {
             scores: version.map(scores).unwrap_or_default(),
             fate,
         };
-        let versions = sql::versions(&self.db, query.user, session.as_str(), query.as_of, VERSIONS_EXPLAINED).await?;
+        let versions = sql::versions(&self.db, query.user, session.as_str(), query.seen(), VERSIONS_EXPLAINED).await?;
         let Some(newest) = versions.first() else {
-            let later = !sql::versions(&self.db, query.user, session.as_str(), None, 1).await?.is_empty();
+            let later = !sql::versions(&self.db, query.user, session.as_str(), Seen::default(), 1).await?.is_empty();
             let fate = if later { Fate::Filtered } else { Fate::NotYetLearned };
             let there = sql::is_there(&self.db, query.user, session).await?;
             let none = considered(account::summary_id(session), "", None, fate);
@@ -289,7 +290,7 @@ impl SummariesLayer {
         let Some(about) = sql::about(&self.db, query.user, exchange).await? else { return Ok(Vec::new()) };
         let Ok(session) = about.session.parse::<SessionId>() else { return Ok(Vec::new()) };
         let asks = query.session.as_ref() == Some(&session);
-        let version = sql::versions(&self.db, query.user, session.as_str(), query.as_of, 1).await?.pop();
+        let version = sql::versions(&self.db, query.user, session.as_str(), query.seen(), 1).await?.pop();
         let covering = version.filter(|version| about.number.is_some_and(|number| number <= version.number));
         let fate = match (&covering, about.number) {
             _ if about.forgotten => Fate::Forgotten,

@@ -1,6 +1,7 @@
 //! Every statement of this layer.
 
 use chrono::{DateTime, Utc};
+use skymem_core::facts::Seen;
 use skymem_core::{Collection, ExchangeId, Filter, Role, Seq, SessionId, Source, Turn, UserId};
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
@@ -331,30 +332,25 @@ impl From<Row> for Version {
     }
 }
 
-/// The last `limit` versions of a session's summary that know of nothing said after `as_of`, newest first.
+/// The last `limit` versions of a session's summary that know of nothing said, or written down, later than `seen` says;
+/// newest first.
 pub(crate) async fn versions(
     db: &PgPool,
     user: UserId,
     session: &str,
-    as_of: Option<DateTime<Utc>>,
+    seen: Seen,
     limit: i64,
 ) -> sqlx::Result<Vec<Version>> {
-    Ok(rows(db, user, session, as_of, limit).await?.into_iter().map(Version::from).collect())
+    Ok(rows(db, user, session, seen, limit).await?.into_iter().map(Version::from).collect())
 }
 
 /// The newest version of a session's summary.
 pub(crate) async fn head(db: &PgPool, user: UserId, session: &str) -> sqlx::Result<Option<Head>> {
-    let row = rows(db, user, session, None, 1).await?.pop();
+    let row = rows(db, user, session, Seen::default(), 1).await?.pop();
     Ok(row.map(|row| Head { id: row.id, version: row.into() }))
 }
 
-async fn rows(
-    db: &PgPool,
-    user: UserId,
-    session: &str,
-    as_of: Option<DateTime<Utc>>,
-    limit: i64,
-) -> sqlx::Result<Vec<Row>> {
+async fn rows(db: &PgPool, user: UserId, session: &str, seen: Seen, limit: i64) -> sqlx::Result<Vec<Row>> {
     sqlx::query_as!(
         Row,
         r#"
@@ -366,13 +362,22 @@ async fn rows(
           and version.session_id = $2
           and max_age_hours is null
           and ($3::timestamptz is null or said_until <= $3)
+          and ($5::timestamptz is null
+               or not exists (select
+                              from summaries.folded
+                              join journal.turn on turn.user_id = $1 and turn.exchange_id = folded.exchange_id
+                              where folded.user_id = $1
+                                and folded.session_id = $2
+                                and folded.number <= version.number
+                                and turn.recorded_at > $5))
         order by number desc
         limit $4
         "#,
         user.0,
         session,
-        as_of,
+        seen.as_of,
         limit,
+        seen.known_at,
     )
     .fetch_all(db)
     .await

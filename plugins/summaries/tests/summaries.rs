@@ -219,6 +219,25 @@ async fn as_of_an_earlier_moment_nothing_later_is_told(db: PgPool) {
 }
 
 #[sqlx::test(migrations = false)]
+async fn as_known_at_an_earlier_moment_nothing_written_down_later_is_told(db: PgPool) {
+    let memory = Memory::new(db).await;
+    memory.talks("s", 12).await;
+    let text = memory.account("s").await;
+    let then = beginning() + TimeDelta::days(9);
+    // They are written down on the days that follow, whenever they were said.
+    memory.talks("s", 8).await;
+    sqlx::query("update journal.turn set occurred_at = $1").bind(beginning()).execute(&memory.db).await.unwrap();
+
+    let query = |known_at| Query { known_at: Some(known_at), ..memory.query("s") };
+    let account = async |known_at| memory.layer.render(&memory.layer.recall(&query(known_at)).await.unwrap()).text;
+
+    assert_eq!(account(then).await, text);
+    assert_ne!(memory.account("s").await, text);
+    assert_eq!(account(memory.now()).await, memory.account("s").await);
+    assert_eq!(account(beginning() - TimeDelta::days(1)).await, "");
+}
+
+#[sqlx::test(migrations = false)]
 async fn a_summary_comes_back_only_when_all_of_it_may(db: PgPool) {
     let memory = Memory::new(db).await;
     memory.talks("s", 12).await;

@@ -224,6 +224,37 @@ fn as_of_an_earlier_moment_nothing_later_is_known() {
     });
 }
 
+#[test]
+fn as_known_at_an_earlier_moment_nothing_written_down_later_is_known() {
+    each_layer(async |subject| {
+        let exchanges = subject.talk().await;
+        let then = memory_of(subject, exchanges[1]).await;
+        // Told late: it was said before all else.
+        let session = subject.session("an old letter");
+        let said_at = skymem_harness::beginning() - chrono::TimeDelta::days(3);
+        let turns = serde_json::json!([
+            { "role": "user", "content": "The staging database heron listens on port 6677.", "occurred_at": said_at },
+            { "role": "assistant", "content": "Heron, port 6677.", "occurred_at": said_at },
+        ]);
+        let path = format!("/v1/sessions/{session}/turns");
+        let told = subject.server.post(&path, serde_json::json!({ "turns": turns })).await.expect(201);
+        let late = ExchangeId(told["turns"][0]["exchange"].as_str().unwrap().parse().unwrap());
+        subject.server.catches_up().await;
+        subject.time_passes().await;
+
+        for unit in [Unit::Exchange, Unit::Turn, Unit::Segment] {
+            let asked = RecallRequest { known_at: Some(then), unit, neighbours: 2, ..subject.asks(QUESTION) };
+            for recall in subject.answers_to(asked).await {
+                assert!(!stems_from(&recall, &exchanges[2..]) && !stems_from(&recall, &[late]), "{recall:#?}");
+                let all = format!("{} {}", recall.text, recall.neighbours.join(" "));
+                assert!(!all.contains("6677") && !all.contains("Ida"), "{recall:#?}");
+            }
+        }
+        let now = subject.answers_to(RecallRequest { known_at: Some(subject.server.now()), ..subject.asks(QUESTION) });
+        assert_eq!(essence(&now.await), essence(&subject.answers(QUESTION).await));
+    });
+}
+
 /// When an exchange was said.
 async fn memory_of(subject: &Subject<'_>, exchange: ExchangeId) -> chrono::DateTime<chrono::Utc> {
     let view = subject.server.memory().exchange(subject.user, exchange).await.unwrap().unwrap();

@@ -70,9 +70,7 @@ fn check_object(subject: &EntityName, object: &Object) -> Result<(), BadStatemen
         }
         Object::Entity(_) => Ok(()),
         Object::Literal(text) if text.trim().is_empty() => Err(bad("object", "must not be blank")),
-        Object::Literal(text) if text.contains('\0') => {
-            Err(bad("object", "must not hold the character NUL (U+0000)"))
-        }
+        Object::Literal(text) if text.contains('\0') => Err(bad("object", "must not hold the character NUL (U+0000)")),
         // Counting characters is only needed where there may be too many.
         Object::Literal(text) if text.len() > LONGEST_LITERAL && text.chars().count() > LONGEST_LITERAL => {
             Err(bad("object", format!("has at most {LONGEST_LITERAL} characters")))

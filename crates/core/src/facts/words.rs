@@ -46,6 +46,18 @@ impl fmt::Display for Statement {
 }
 
 impl EntityKind {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Person,
+        Self::Organisation,
+        Self::Place,
+        Self::Project,
+        Self::Technology,
+        Self::Event,
+        Self::Animal,
+        Self::Other,
+    ];
+
     /// The word used in SQL and on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -114,7 +126,10 @@ mod tests {
             ),
             "Correction: Ann lives in a boat, since 2024-05-01, until 2025-05-01 12:30 UTC.",
         );
-        check(ann("ends", json!({ "at": "2024-05-01T00:00:00Z" })), "No longer: Ann lives in anything, since 2024-05-01.");
+        check(
+            ann("ends", json!({ "at": "2024-05-01T00:00:00Z" })),
+            "No longer: Ann lives in anything, since 2024-05-01.",
+        );
         check(ann("never_held", json!({ "object": { "entity": "Bonn" } })), "Never so: Ann lives in Bonn.");
         check(json!({ "says": "same", "name": "Robert", "alias": "Bob" }), "Bob is Robert.");
         check(json!({ "says": "kind", "name": "Rex", "kind": "animal" }), "Rex is of the kind animal.");

@@ -138,7 +138,7 @@ impl Memory {
         facts: &[FactId],
     ) -> Result<TurnFate, EngineError> {
         let graph = self.fact_graph()?;
-        let entity = graph.entity(user, name, Seen { as_of: None, known_at: None }).await?;
+        let entity = graph.entity(user, name, Seen::default()).await?;
         for exchange in &exchanges {
             if self.inner.journal.exchange(user, *exchange).await?.is_none() {
                 return Err(EngineError::NotFound(format!("exchange {exchange}")));
@@ -174,7 +174,7 @@ impl Memory {
         name: &EntityName,
         kind: EntityKind,
     ) -> Result<TurnFate, EngineError> {
-        let entity = self.fact_graph()?.entity(user, name, Seen { as_of: None, known_at: None }).await?;
+        let entity = self.fact_graph()?.entity(user, name, Seen::default()).await?;
         self.state_one(user, Statement::Kind { name: entity.head.name, kind }).await
     }
 
@@ -182,7 +182,7 @@ impl Memory {
     /// there is none of that name yet.
     async fn name_to_state(&self, user: UserId, name: &EntityName) -> Result<Option<EntityName>, EngineError> {
         let by_id = name.as_str().parse::<EntityId>().is_ok();
-        match self.fact_graph()?.entity(user, name, Seen { as_of: None, known_at: None }).await {
+        match self.fact_graph()?.entity(user, name, Seen::default()).await {
             Ok(entity) => Ok(Some(if by_id { entity.head.name } else { name.clone() })),
             Err(skymem_core::facts::FactError::NotFound(_)) if !by_id => Ok(None),
             Err(error) => Err(error.into()),

@@ -9,7 +9,7 @@ use skymem_core::Embedding;
 
 pub(crate) use self::learn::{Row, insert_vectors, last_before, part_tokens, place_before, replace};
 pub(crate) use self::search::{
-    allowed, around, cosines, excluded, hits, is_remembered, nearest, passages, passages_of_episodes,
+    allowed, around, cosines, excluded, hits, is_remembered, known_by, nearest, passages, passages_of_episodes,
     passages_of_exchange, passages_of_segment, questions, sample, sheet, timezone, tongues, topics_began_at, vectors,
     version,
 };

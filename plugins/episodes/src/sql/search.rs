@@ -1,6 +1,6 @@
 //! Reading for a search: nearness in meaning, places of words, what may come back, and the passages themselves.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
 use futures_util::TryStreamExt;
@@ -10,7 +10,7 @@ use sqlx::{PgPool, Postgres, QueryBuilder};
 use uuid::Uuid;
 
 use crate::bm25::{Hit, Measure, Sheet};
-use crate::choose::Passage;
+use crate::choose::{PARTS_PER_TURN, Passage};
 use crate::decay::Decay;
 use crate::fuse::{ByPassage, PassageId};
 use crate::words::Count;
@@ -235,20 +235,26 @@ pub(crate) async fn excluded(
     Ok(rows.into_iter().map(|row| (row.id, row.in_window)).collect())
 }
 
-/// The passages of a user that `filter` lets through and that were said by `as_of`; `None` when all are.
+/// The passages of a user that `filter` lets through, that were said by `as_of`, and whose turns were written down by
+/// `known_at`; `None` when all are.
 pub(crate) async fn allowed(
     db: &PgPool,
     user: UserId,
     filter: &Filter,
     as_of: Option<DateTime<Utc>>,
+    known_at: Option<DateTime<Utc>>,
 ) -> sqlx::Result<Option<Vec<PassageId>>> {
-    if *filter == Filter::default() && as_of.is_none() {
+    if *filter == Filter::default() && as_of.is_none() && known_at.is_none() {
         return Ok(None);
     }
     let mut query = QueryBuilder::<Postgres>::new("select coalesce(array_agg(passage.id), '{}') from episodes.passage");
     if filter.pinned.is_some() {
         query
             .push(" join journal.exchange on exchange.user_id = passage.user_id and exchange.id = passage.exchange_id");
+    }
+    if known_at.is_some() {
+        query.push(" join journal.turn on turn.user_id = passage.user_id and turn.seq = passage.id / ");
+        query.push_bind(PARTS_PER_TURN);
     }
     query.push(" where passage.user_id = ").push_bind(user.0);
     if !filter.sessions.is_empty() {
@@ -274,10 +280,37 @@ pub(crate) async fn allowed(
     if let Some(as_of) = as_of {
         query.push(" and passage.occurred_at <= ").push_bind(as_of);
     }
+    if let Some(known_at) = known_at {
+        query.push(" and turn.recorded_at <= ").push_bind(known_at);
+    }
     if let Some(pinned) = filter.pinned {
         query.push(" and exchange.pinned = ").push_bind(pinned);
     }
     query.build_query_scalar().fetch_one(db).await.map(Some)
+}
+
+/// Those of `passages` whose turns were written down by `known_at`.
+pub(crate) async fn known_by(
+    db: &PgPool,
+    user: UserId,
+    passages: &[PassageId],
+    known_at: DateTime<Utc>,
+) -> sqlx::Result<HashSet<PassageId>> {
+    let known = sqlx::query_scalar!(
+        r#"
+        select asked.id as "id!"
+        from unnest($2::bigint[]) as asked (id)
+        join journal.turn on turn.user_id = $1 and turn.seq = asked.id / $4
+        where turn.recorded_at <= $3
+        "#,
+        user.0,
+        passages,
+        known_at,
+        PARTS_PER_TURN,
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(known.into_iter().collect())
 }
 
 /// A passage with what bears on its rank.
