@@ -1,6 +1,8 @@
 //! Facts: what is told of them goes into the journal ([`state`]); what holds is asked of the layer that keeps them.
 
 mod again;
+pub mod export;
+pub mod import;
 mod look;
 mod state;
 

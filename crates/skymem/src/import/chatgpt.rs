@@ -11,8 +11,7 @@ use serde_json::{Map, Value};
 use skymem_core::Role;
 use zip::ZipArchive;
 
-use super::lines::LONGEST_LINE;
-use super::{Found, ImportedTurn, Place, Problem, ReadSeek, Sink, times};
+use super::{Found, ImportedTurn, LONGEST_LINE, Place, Problem, ReadSeek, Sink, times};
 
 /// Reads the list, one conversation at a time: exports have hundreds of megabytes.
 pub(super) fn read(reader: impl Read, tools: bool, sink: &mut Sink<'_>) -> Result<()> {

@@ -9,9 +9,9 @@ use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use skymem_core::Role;
+use skymem_engine::reading::{Line, next_line};
 
-use super::lines::{LONGEST_LINE, Line, next_line};
-use super::{Found, ImportedTurn, Place, Problem, Sink, times};
+use super::{Found, ImportedTurn, LONGEST_LINE, Place, Problem, Sink, times};
 
 /// Reads every line; messages that name no session belong to one called `stem`.
 pub(super) fn read(mut reader: Box<dyn BufRead + Send>, stem: &str, sink: &mut Sink<'_>) -> Result<()> {

@@ -5,7 +5,6 @@
 
 mod chatgpt;
 mod jsonl;
-mod lines;
 mod send;
 mod times;
 
@@ -46,6 +45,9 @@ pub(crate) fn read(input: Input, choices: &Choices, sink: &mut Sink<'_>) -> Resu
     }
     .with_context(|| format!("cannot import {name}"))
 }
+
+/// The longest line that is read. Longer ones are skipped, not held.
+const LONGEST_LINE: usize = 100 * 1024 * 1024;
 
 /// Takes what is found in a file; answers whether to go on.
 pub(crate) type Sink<'a> = dyn FnMut(Found) -> ControlFlow<()> + 'a;

@@ -1,7 +1,8 @@
 //! The times that other programs write down.
 
-use chrono::{DateTime, Datelike, NaiveDate, NaiveDateTime, Utc};
+use chrono::{DateTime, Datelike, Utc};
 use serde_json::Value;
+use skymem_engine::reading::written_moment;
 
 /// The moment that `value` names: RFC 3339, a date with or without a time (taken as UTC), seconds or milliseconds
 /// since 1970.
@@ -12,7 +13,7 @@ use serde_json::Value;
 pub(crate) fn moment(value: &Value) -> Result<DateTime<Utc>, String> {
     let parsed = match value {
         Value::Number(number) => number.as_f64().and_then(since_1970),
-        Value::String(text) => written(text.trim()),
+        Value::String(text) => written_moment(text.trim()),
         _ => None,
     };
     parsed
@@ -30,18 +31,6 @@ fn since_1970(number: f64) -> Option<DateTime<Utc>> {
     }
     #[expect(clippy::cast_possible_truncation, reason = "it is whole and small")]
     DateTime::from_timestamp_millis(millis as i64)
-}
-
-fn written(text: &str) -> Option<DateTime<Utc>> {
-    if let Ok(at) = DateTime::parse_from_rfc3339(text) {
-        return Some(at.with_timezone(&Utc));
-    }
-    for form in ["%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"] {
-        if let Ok(at) = NaiveDateTime::parse_from_str(text, form) {
-            return Some(at.and_utc());
-        }
-    }
-    NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?.and_hms_opt(0, 0, 0).map(|at| at.and_utc())
 }
 
 #[cfg(test)]

@@ -2,12 +2,9 @@
 
 use std::io::{self, BufRead};
 
-/// The longest line that is read. Longer ones are skipped, not held.
-pub(super) const LONGEST_LINE: usize = 100 * 1024 * 1024;
-
 /// What came of reading one line.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub enum Line {
     /// It is in the buffer, without its line end.
     Read,
     /// It has this many bytes and was skipped.
@@ -17,7 +14,11 @@ pub(super) enum Line {
 }
 
 /// Reads the next line into `buffer`, or past it when it has more than `longest` bytes.
-pub(super) fn next_line(reader: &mut dyn BufRead, buffer: &mut Vec<u8>, longest: usize) -> io::Result<Line> {
+///
+/// # Errors
+///
+/// When `reader` fails.
+pub fn next_line(reader: &mut dyn BufRead, buffer: &mut Vec<u8>, longest: usize) -> io::Result<Line> {
     buffer.clear();
     let mut bytes = 0_u64;
     loop {
