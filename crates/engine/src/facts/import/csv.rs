@@ -5,10 +5,10 @@ use std::io::BufRead;
 
 use skymem_core::facts::{EntityKind, EntityName, Holds, Object, Statement};
 
+use super::columns::{Columns, Row, refused};
 use super::records::{Record, Records};
 use super::times::moment;
 use super::{ImportError, ImportLine, LONGEST_LINE, Says, until_it_breaks};
-use crate::facts::export::COLUMNS;
 
 /// So many entities are remembered with the kind they are known to be of; the statement about it is not repeated for them.
 const MOST_KINDS: usize = 65_536;
@@ -43,117 +43,6 @@ pub(super) fn read<R: BufRead>(
             return Ok(Some(ImportLine { number, says }));
         }
     }))
-}
-
-/// Which column holds what.
-struct Columns(Vec<Column>);
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Column {
-    Subject,
-    Predicate,
-    Object,
-    ObjectIsLiteral,
-    ValidFrom,
-    ValidTo,
-    Confidence,
-    SubjectKind,
-    ObjectKind,
-    RetractedAt,
-    PassedOver,
-}
-
-impl Column {
-    /// The column of that name, whatever its case, with spaces or `-` for `_`.
-    fn named(name: &str) -> Option<Self> {
-        let name = name.trim().to_lowercase().replace([' ', '-'], "_");
-        Some(match name.as_str() {
-            "subject" => Self::Subject,
-            "predicate" => Self::Predicate,
-            "object" => Self::Object,
-            "object_is_literal" => Self::ObjectIsLiteral,
-            "valid_from" | "from" => Self::ValidFrom,
-            "valid_to" | "until" => Self::ValidTo,
-            "confidence" => Self::Confidence,
-            "subject_kind" => Self::SubjectKind,
-            "object_kind" => Self::ObjectKind,
-            "retracted_at" => Self::RetractedAt,
-            name if COLUMNS.contains(&name) => Self::PassedOver,
-            _ => return None,
-        })
-    }
-}
-
-fn refused(why: impl std::fmt::Display) -> ImportError {
-    ImportError::Refused(format!(
-        "the first line {why}; it names the columns: subject,predicate,object and, if wanted, valid_from,valid_to,confidence,subject_kind,object_kind,object_is_literal"
-    ))
-}
-
-impl Columns {
-    fn named<'a>(names: impl Iterator<Item = &'a [u8]>) -> Result<Self, ImportError> {
-        let mut columns = Vec::new();
-        for name in names {
-            let name = str::from_utf8(name).map_err(|_| refused("is not UTF-8"))?;
-            let column = Column::named(name).ok_or_else(|| {
-                let short: String = name.chars().take(40).collect();
-                refused(format!("has a column {short:?} that is not known"))
-            })?;
-            if column != Column::PassedOver && columns.contains(&column) {
-                return Err(refused(format!("names {} twice", name.trim())));
-            }
-            columns.push(column);
-        }
-        for (needed, name) in
-            [(Column::Subject, "subject"), (Column::Predicate, "predicate"), (Column::Object, "object")]
-        {
-            if !columns.contains(&needed) {
-                return Err(refused(format!("has no column {name}")));
-            }
-        }
-        Ok(Self(columns))
-    }
-
-    fn row<'a>(&self, mut fields: impl Iterator<Item = &'a [u8]>) -> Result<Row<'a>, String> {
-        let mut row = Row::default();
-        for column in &self.0 {
-            let Some(field) = fields.next() else { break };
-            let field = str::from_utf8(field).map_err(|_| "is not UTF-8".to_owned())?;
-            match column {
-                Column::Subject => row.subject = field,
-                Column::Predicate => row.predicate = field,
-                Column::Object => row.object = field,
-                Column::ObjectIsLiteral => row.object_is_literal = field.trim(),
-                Column::ValidFrom => row.valid_from = field,
-                Column::ValidTo => row.valid_to = field,
-                Column::Confidence => row.confidence = field.trim(),
-                Column::SubjectKind => row.subject_kind = field.trim(),
-                Column::ObjectKind => row.object_kind = field.trim(),
-                Column::RetractedAt => row.retracted_at = field.trim(),
-                Column::PassedOver => {}
-            }
-        }
-        if fields.any(|field| !field.trim_ascii().is_empty()) {
-            let columns = self.0.len();
-            return Err(format!("has more than {columns} fields: a value with a comma in it stands in quotes"));
-        }
-        Ok(row)
-    }
-}
-
-/// A line, field by field; those that are missing are blank.
-#[derive(Default)]
-struct Row<'a> {
-    subject: &'a str,
-    predicate: &'a str,
-    object: &'a str,
-    object_is_literal: &'a str,
-    valid_from: &'a str,
-    valid_to: &'a str,
-    confidence: &'a str,
-    subject_kind: &'a str,
-    object_kind: &'a str,
-    retracted_at: &'a str,
 }
 
 impl Row<'_> {
@@ -262,15 +151,6 @@ mod tests {
             }
         }
         assert_eq!(seen, expected);
-    }
-
-    #[track_caller]
-    fn check_refused(text: &str, expected: &str) {
-        match super::super::read(ImportFormat::Csv, text.as_bytes()) {
-            Err(ImportError::Refused(why)) => assert!(why.contains(expected), "{why}"),
-            Err(other) => panic!("{other}"),
-            Ok(_) => panic!("{text:?} was read"),
-        }
     }
 
     fn holds(text: &str) -> Holds {
@@ -384,21 +264,6 @@ mod tests {
         assert!(matches!(says[1], (3, Says::Statements(_))));
         assert_eq!(says[2], (4, Says::Unreadable("is longer than 1 MiB: is a quote left open?".into())));
         assert!(matches!(says[3], (5, Says::Statements(_))));
-    }
-
-    #[test]
-    fn a_file_without_the_columns_that_are_needed_is_refused() {
-        check_refused("Ann,lives_in,Bonn\n", "has a column \"Ann\" that is not known; it names the columns: subject,");
-        check_refused("subject,predicate\n", "has no column object");
-        check_refused("subject,predicate,object,Subject\n", "names Subject twice");
-        check_refused("subject,predicate,object,valid_from,from\n", "names from twice");
-        check_refused("subject,predicate,object,valid_form\n", "\"valid_form\" that is not known");
-        check_refused("subject,predicate,object,\n", "has a column \"\" that is not known");
-        check_refused(
-            &format!("subject,{}", "x".repeat(9_000)),
-            "\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\" that is not",
-        );
-        check_refused(&format!("\"{}", "x".repeat(LONGEST_LINE + 1)), "is longer than");
     }
 
     #[test]

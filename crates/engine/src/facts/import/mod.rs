@@ -4,9 +4,11 @@
 //! number, and the rest goes on: the caller decides whether that is good enough. Telling the same line twice is harmless:
 //! what is made of it is the same statement.
 
+mod columns;
 mod csv;
 mod mcp;
 mod records;
+mod statements;
 mod times;
 
 use std::io::{self, BufRead, Cursor, Read};
@@ -31,6 +33,7 @@ pub fn read<'a>(format: ImportFormat, input: impl BufRead + Send + 'a) -> Result
     Ok(match format {
         ImportFormat::Csv => Box::new(csv::read(&head, input)?),
         ImportFormat::Mcp => Box::new(mcp::read(input)),
+        ImportFormat::Statements => Box::new(statements::read(input)),
     })
 }
 
@@ -71,11 +74,13 @@ pub enum ImportFormat {
     /// A relation is a fact between two entities. An observation is a `note` of its entity, a literal. A type that is none
     /// of ours is what the entity `is_a`, a literal. `default_user` is the person whose memory it is.
     Mcp,
+    /// A [`Statement`] in JSON on each line, as it stands in the journal: `{"says": "holds", ...}`.
+    Statements,
 }
 
 impl ImportFormat {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Csv, Self::Mcp];
+    pub const ALL: [Self; 3] = [Self::Csv, Self::Mcp, Self::Statements];
 
     /// The word for it on the wire.
     #[must_use]
@@ -83,14 +88,21 @@ impl ImportFormat {
         match self {
             Self::Csv => "csv",
             Self::Mcp => "mcp",
+            Self::Statements => "statements",
         }
     }
 
-    /// The format of a file that begins with `start`: JSON is the MCP memory server's.
+    /// The format of a file that begins with `start`: JSON is the MCP memory server's, unless its first line says something
+    /// as our own statements do.
     #[must_use]
     pub fn of(start: &[u8]) -> Self {
         let start = start.strip_prefix(BYTE_ORDER_MARK).unwrap_or(start).trim_ascii_start();
-        if start.starts_with(b"{") { Self::Mcp } else { Self::Csv }
+        if !start.starts_with(b"{") {
+            return Self::Csv;
+        }
+        let first = start.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let says = serde_json::from_slice::<serde_json::Value>(first).is_ok_and(|line| line.get("says").is_some());
+        if says { Self::Statements } else { Self::Mcp }
     }
 }
 
@@ -194,6 +206,7 @@ mod tests {
     fn the_format_is_seen_from_the_beginning() {
         assert_eq!(ImportFormat::of(b"\xef\xbb\xbf\n {\"type\""), ImportFormat::Mcp);
         assert_eq!(ImportFormat::of(b"subject,predicate,object"), ImportFormat::Csv);
+        assert_eq!(ImportFormat::of(b"{\"says\": \"kind\"}\n{\"ty"), ImportFormat::Statements);
         assert_eq!(ImportFormat::of(b""), ImportFormat::Csv);
     }
 
