@@ -22,6 +22,13 @@ pub trait MemoryFiles: Send + Sync {
     /// When disk or database gave no answer.
     async fn list(&self, user: UserId) -> Result<Vec<FileHead>, FileError>;
 
+    /// The files of `user` that were there once and are gone.
+    ///
+    /// # Errors
+    ///
+    /// When the database gave no answer.
+    async fn gone(&self, user: UserId) -> Result<Vec<FileName>, FileError>;
+
     /// One file as it was last loaded; a change on disk is loaded within a second.
     ///
     /// # Errors

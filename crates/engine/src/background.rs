@@ -13,6 +13,9 @@ use crate::observe::{Observer, Round};
 /// How long to wait before the database is asked again after it gave no answer.
 const AFTER_A_FAULT: Duration = Duration::from_secs(2);
 
+/// How often it is looked whether memory files have changed.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+
 /// How long after a round of upkeep that was not finished the next one begins; each further one takes twice as long.
 const FIRST_SOON: Duration = Duration::from_secs(15);
 
@@ -27,7 +30,8 @@ pub struct Background {
 }
 
 impl Memory {
-    /// Starts the background work: one worker per layer, one that listens for news, and upkeep.
+    /// Starts the background work: one worker per layer, one that listens for news, one that looks at memory files, and
+    /// upkeep.
     #[must_use]
     pub fn start(&self) -> Background {
         let (stopping, stop) = watch::channel(false);
@@ -38,6 +42,7 @@ impl Memory {
             tasks.spawn(learn(observer, self.clone(), heard.clone(), stop.clone()));
         }
         tasks.spawn(listen(self.clone(), news, stop.clone()));
+        tasks.spawn(read_files(self.clone(), stop.clone()));
         tasks.spawn(keep_up(self.clone(), stop));
         Background { stopping, tasks }
     }
@@ -96,6 +101,27 @@ async fn listen(memory: Memory, news: watch::Sender<()>, mut stop: watch::Receiv
     tokio::select! {
         () = hear => {}
         _ = stop.changed() => {}
+    }
+}
+
+/// Tells layers of memory files that have changed, within a moment.
+async fn read_files(memory: Memory, mut stop: watch::Receiver<bool>) {
+    loop {
+        let told = tokio::select! {
+            told = memory.tell_files() => told,
+            _ = stop.changed() => return,
+        };
+        let pause = match told {
+            Ok(()) => BETWEEN_LOOKS,
+            Err(error) => {
+                tracing::debug!(%error, "Memory files could not be looked at; they are looked at again");
+                AFTER_A_FAULT
+            }
+        };
+        tokio::select! {
+            () = sleep(pause) => {}
+            _ = stop.changed() => return,
+        }
     }
 }
 

@@ -9,6 +9,7 @@ pub mod context;
 mod conversation;
 mod error;
 pub mod facts;
+mod file_news;
 mod files;
 mod forget;
 mod journal;
@@ -35,7 +36,8 @@ pub use context::{
 pub use conversation::{Conversation, HearRequest, HeardTurn, Placed, own_words};
 pub use error::{EngineError, Stale};
 pub use facts::{
-    FactFilter, Look, Looked, MOST_COMMUNITIES, MOST_ENTITIES, MOST_HOPS, MOST_PATHS, MOST_STATEMENTS, StateRequest,
+    ExportFormat, FactFilter, FactsImported, ImportFormat, ImportRequest, Look, Looked, MOST_COMMUNITIES,
+    MOST_ENTITIES, MOST_HOPS, MOST_PATHS, MOST_STATEMENTS, RefusedLine, Retraction, StateRequest,
 };
 pub use forget::Changed;
 pub use journal::{ExchangeView, Page, PageRequest};

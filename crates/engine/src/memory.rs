@@ -12,6 +12,7 @@ use crate::chat::ChatWatch;
 use crate::clock::Clock;
 use crate::context::Frozen;
 use crate::error::EngineError;
+use crate::file_news::FileNews;
 use crate::settings::EngineSettings;
 
 /// A memory server without doors. Cheap to clone: all clones are one.
@@ -49,6 +50,7 @@ pub(crate) struct Inner {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: EngineSettings,
     pub(crate) frozen: Frozen,
+    pub(crate) file_news: FileNews,
 }
 
 impl Memory {
@@ -59,7 +61,9 @@ impl Memory {
         let frozen = Frozen::new(settings.context.frozen_sessions);
         let chat_watch = ChatWatch::new(&chat);
         let (journal, keys) = (Journal::new(db.clone()), Keys::new(db));
-        let inner = Inner { journal, keys, embedder, chat, tokenizers, chat_watch, layers, clock, settings, frozen };
+        let file_news = FileNews::default();
+        let inner =
+            Inner { journal, keys, embedder, chat, tokenizers, chat_watch, layers, clock, settings, frozen, file_news };
         Self { inner: Arc::new(inner) }
     }
 

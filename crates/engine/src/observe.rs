@@ -20,7 +20,7 @@ use crate::error::EngineError;
 use crate::memory::Memory;
 
 impl Memory {
-    /// Has every layer learn what was recorded up to now, and returns when there is nothing left to learn but what is
+    /// Has every layer learn what was recorded up to now, and what memory files say, and returns when there is nothing left to learn but what is
     /// parked, waits for another try, or is being learned by somebody else: for tests, and for commands that must not
     /// return early.
     ///
@@ -32,7 +32,7 @@ impl Memory {
             let observer = Observer::new(self.clone(), Arc::clone(layer));
             while observer.learn_some().await? == Round::Worked {}
         }
-        Ok(())
+        self.tell_files().await
     }
 }
 

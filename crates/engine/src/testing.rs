@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
+use skymem_core::files::FileName;
 use skymem_core::{
     ChatModels, Citation, Embedder, EmbedderId, Embedding, Exchange, ExchangeId, Layer, LayerError, LayerName,
     LayerStats, ModelError, Priority, Provenance, Purpose, Query, Recall, RecallId, Role, Score, Section, SessionId,
@@ -40,9 +41,13 @@ impl TestMemory {
     }
 
     pub(crate) async fn start_with(db: PgPool, layers: Vec<Arc<ScriptedLayer>>, settings: EngineSettings) -> Self {
+        Self::start_of(db, layers.into_iter().map(|layer| layer as Arc<dyn Layer>).collect(), settings).await
+    }
+
+    /// With any layers.
+    pub(crate) async fn start_of(db: PgPool, layers: Vec<Arc<dyn Layer>>, settings: EngineSettings) -> Self {
         migrate(&db).await.unwrap();
         let clock = Arc::new(ManualClock::at(moment()));
-        let layers = layers.into_iter().map(|layer| layer as Arc<dyn Layer>).collect();
         let parts = Parts {
             db,
             embedder: Arc::new(ScriptedEmbedder::default()),
@@ -102,6 +107,8 @@ pub(crate) struct ScriptedLayer {
     /// How often each exchange was learned.
     pub(crate) learned: Mutex<HashMap<ExchangeId, usize>>,
     pub(crate) forgotten: Mutex<Vec<ExchangeId>>,
+    /// What it read of memory files, by their names.
+    pub(crate) read: Mutex<Vec<(String, String)>>,
     stuck: AtomicBool,
     healed: AtomicBool,
 }
@@ -117,6 +124,7 @@ impl ScriptedLayer {
             used: Mutex::default(),
             learned: Mutex::default(),
             forgotten: Mutex::default(),
+            read: Mutex::default(),
             stuck: AtomicBool::new(false),
             healed: AtomicBool::new(false),
         }
@@ -180,6 +188,18 @@ impl Layer for ScriptedLayer {
     async fn forget(&self, _: UserId, exchanges: &[ExchangeId]) -> Result<(), LayerError> {
         self.forgotten.lock().unwrap().extend_from_slice(exchanges);
         Ok(())
+    }
+
+    /// As it observes.
+    async fn read_file(&self, _: UserId, file: &FileName, text: &str, _: DateTime<Utc>) -> Result<(), LayerError> {
+        match text {
+            "poison" if !self.healed.load(Ordering::Relaxed) => Err(LayerError::Settings("poison".into())),
+            "bomb" => panic!("bomb"),
+            text => {
+                self.read.lock().unwrap().push((file.to_string(), text.to_owned()));
+                Ok(())
+            }
+        }
     }
 
     async fn recall(&self, query: &Query) -> Result<Vec<Recall>, LayerError> {

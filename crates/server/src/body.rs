@@ -79,6 +79,21 @@ impl FromRequest for Bulk {
     }
 }
 
+/// A file as it came, line by line: its reader says what is wrong with it. It may be as large as a body of many items.
+pub(crate) struct Uploaded(pub(crate) Bytes);
+
+impl FromRequest for Uploaded {
+    type Error = ApiError;
+    type Future = Reading<Self>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        let limit_kib = limits(request).map_or(16_384, |settings| settings.bulk_limit_kib);
+        let kinds = ["text/csv", LINES[0], LINES[1], "application/json", "text/plain", "application/octet-stream"];
+        let bytes = read(request, payload, limit_kib, &kinds);
+        Box::pin(async move { Ok(Self(bytes.await?)) })
+    }
+}
+
 const LINES: [&str; 2] = ["application/x-ndjson", "application/jsonl"];
 
 type Reading<T> = Pin<Box<dyn Future<Output = Result<T, ApiError>>>>;

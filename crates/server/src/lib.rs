@@ -240,6 +240,7 @@ fn app(
         .service(api::files::show_revision)
         .service(api::files::restore)
         .service(api::facts::tell::tell)
+        .service(api::facts::import::import)
         .service(api::facts::list)
         .service(api::facts::show)
         .service(api::facts::retract)
@@ -252,6 +253,7 @@ fn app(
         .service(api::graph::neighbourhood)
         .service(api::graph::paths)
         .service(api::graph::communities)
+        .service(api::graph::export)
         .service(api::collections::list)
         .service(api::collections::set)
         .service(api::collections::remove)
@@ -314,6 +316,9 @@ fn app(
         .wrap(TracingLogger::<trace::Requests>::new())
 }
 
+/// A file of facts may take so many times longer than other requests.
+const TIMES_LONGER: u32 = 10;
+
 /// Gives a request up that takes longer than the settings allow.
 async fn give_up_late(
     settings: Data<ServerSettings>,
@@ -324,8 +329,12 @@ async fn give_up_late(
         // A model takes its time; the proxy has limits of its own.
         return next.call(request).await;
     }
+    let mut most = settings.request_timeout();
+    if request.path() == api::facts::import::ADDRESS {
+        most *= TIMES_LONGER;
+    }
     let late = |_| Error::from(ApiError::new(Kind::TimedOut, "it took too long: ask for less at a time, or try again"));
-    tokio::time::timeout(settings.request_timeout(), next.call(request)).await.map_err(late)?
+    tokio::time::timeout(most, next.call(request)).await.map_err(late)?
 }
 
 /// Headers of answers that web pages may read.

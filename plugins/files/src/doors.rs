@@ -24,6 +24,13 @@ impl MemoryFiles for FilesLayer {
         Ok(self.shelf(user).await?.snapshot().heads())
     }
 
+    async fn gone(&self, user: UserId) -> Result<Vec<FileName>, FileError> {
+        let snapshot = self.shelf(user).await?.snapshot();
+        let gone = sql::gone(&self.library.db, user).await.map_err(LayerError::from)?;
+        let names = gone.into_iter().filter_map(|name| name.parse::<FileName>().ok());
+        Ok(names.filter(|name| snapshot.page(name).is_none() && snapshot.damage(name).is_none()).collect())
+    }
+
     /// One file as it was last loaded: a request never waits for the disk, which is at most a second ahead.
     async fn read(&self, user: UserId, file: &FileName) -> Result<FileText, FileError> {
         let snapshot = self.shelf(user).await?.snapshot();

@@ -58,6 +58,26 @@ pub(crate) async fn newest_texts(db: &PgPool, user: UserId) -> sqlx::Result<Vec<
     .await
 }
 
+/// The files of `user` whose history ends with their being gone.
+pub(crate) async fn gone(db: &PgPool, user: UserId) -> sqlx::Result<Vec<String>> {
+    sqlx::query_scalar!(
+        r#"
+        select file
+        from (
+            select distinct on (file) file, text
+            from files.revision
+            where user_id = $1
+            order by file, number desc
+        ) newest
+        where text is null
+        order by file
+        "#,
+        user.0
+    )
+    .fetch_all(db)
+    .await
+}
+
 /// Adds `news` to the history of its file, unless that is what the history ends with.
 pub(crate) async fn keep(db: &PgPool, user: UserId, news: &News) -> sqlx::Result<()> {
     let (revision, text) = news.text.as_ref().map(|(revision, text)| (revision.0.as_str(), text.as_ref())).unzip();

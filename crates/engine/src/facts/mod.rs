@@ -5,6 +5,7 @@ pub mod export;
 pub mod import;
 mod look;
 mod state;
+mod take_over;
 
 use skymem_core::facts::{
     Community, Entity, EntityId, EntityName, Fact, FactGraph, FactId, FactPath, FactsAsked, Predicate, Subgraph,
@@ -15,8 +16,11 @@ use crate::error::EngineError;
 use crate::journal::{Page, PageRequest};
 use crate::memory::Memory;
 
+pub use export::ExportFormat;
+pub use import::ImportFormat;
 pub use look::{Look, Looked};
-pub use state::{MOST_STATEMENTS, StateRequest};
+pub use state::{MOST_STATEMENTS, Retraction, StateRequest};
+pub use take_over::{FactsImported, ImportRequest, RefusedLine};
 
 /// The longest walk from one entity.
 pub const MOST_HOPS: usize = 6;
@@ -180,14 +184,24 @@ impl Memory {
         Ok(self.fact_graph()?.communities(user, seen, limit).await?)
     }
 
-    /// The whole graph.
+    /// The whole graph as a text that other programs read.
     ///
     /// # Errors
     ///
     /// [`EngineError::Off`] when no layer keeps facts.
-    pub async fn graph(&self, user: UserId, look: Look) -> Result<Subgraph, EngineError> {
+    pub async fn export_facts(&self, user: UserId, look: Look, format: ExportFormat) -> Result<Vec<u8>, EngineError> {
         let (seen, _) = self.look(look)?;
-        Ok(self.fact_graph()?.graph(user, seen).await?)
+        let graph = self.fact_graph()?.graph(user, seen).await?;
+        // A hundred thousand facts take a while: requests of others go on meanwhile.
+        let written = tokio::task::spawn_blocking(move || {
+            let mut out = Vec::new();
+            export::write(&graph, format, &mut out).map(|()| out)
+        });
+        let failed = |source: std::io::Error| EngineError::Unavailable {
+            what: "the graph could not be written".into(),
+            source: Box::new(source),
+        };
+        written.await.map_err(|error| failed(error.into()))?.map_err(failed)
     }
 
     pub(crate) fn fact_graph(&self) -> Result<&dyn FactGraph, EngineError> {

@@ -38,6 +38,17 @@ pub struct StateRequest {
     pub occurred_at: Option<DateTime<Utc>>,
 }
 
+/// How a fact is taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retraction {
+    /// It never held.
+    NeverHeld,
+    /// It did, until now.
+    EndedNow,
+    /// It did, until then.
+    EndedAt(DateTime<Utc>),
+}
+
 impl StateRequest {
     /// One statement, made now.
     #[must_use]
@@ -73,19 +84,18 @@ impl Memory {
         self.write_down(Pace::AtOnce, user, told, statements.into_iter().zip(ids)).await
     }
 
-    /// Takes a fact back: it never held. With `ended_at` it did, until then. Answers what became of the statement that
-    /// says so; to undo it, forget that exchange.
+    /// Takes a fact back. Answers what became of the statement that says so; to undo it, forget that exchange.
     ///
     /// # Errors
     ///
     /// [`EngineError::NotFound`] when there is no such fact; [`EngineError::Refused`] when it would end before it began.
-    pub async fn retract(
-        &self,
-        user: UserId,
-        fact: FactId,
-        ended_at: Option<DateTime<Utc>>,
-    ) -> Result<TurnFate, EngineError> {
+    pub async fn retract(&self, user: UserId, fact: FactId, how: Retraction) -> Result<TurnFate, EngineError> {
         let fact = self.fact_graph()?.fact(user, fact).await?;
+        let (ended_at, at) = match how {
+            Retraction::NeverHeld => (None, None),
+            Retraction::EndedNow => (Some(self.now()), None),
+            Retraction::EndedAt(at) => (Some(at), Some(at)),
+        };
         if ended_at.is_some_and(|at| at <= fact.valid_from) {
             let began = fact.valid_from.to_rfc3339();
             return Err(EngineError::Refused(format!("the fact holds since {began}: it cannot end before or then")));
@@ -95,9 +105,9 @@ impl Memory {
             FactObject::Entity(entity) => Object::Entity(entity.name),
             FactObject::Literal(text) => Object::Literal(text),
         });
-        let statement = match ended_at {
-            None => Statement::NeverHeld { subject, predicate, object, from: Some(fact.valid_from) },
-            Some(at) => Statement::Ends { subject, predicate, object, at: Some(at) },
+        let statement = match how {
+            Retraction::NeverHeld => Statement::NeverHeld { subject, predicate, object, from: Some(fact.valid_from) },
+            Retraction::EndedNow | Retraction::EndedAt(_) => Statement::Ends { subject, predicate, object, at },
         };
         self.state_one(user, statement).await
     }

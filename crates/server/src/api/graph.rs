@@ -1,16 +1,17 @@
 //! The graph of facts: what is around an entity, how two are linked, which belong together.
 
-use actix_web::get;
+use actix_web::http::header;
 use actix_web::web::{Data, Json as Answer, Query};
+use actix_web::{HttpResponse, get};
 use serde::{Deserialize, Serialize};
 use skymem_core::facts::{Community, EntityName, FactPath, Subgraph};
-use skymem_engine::{Looked, Memory};
+use skymem_engine::{ExportFormat, Looked, Memory};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::api::facts::{EntityHeadItem, FactItem, look};
 use crate::auth::Reader;
 use crate::error::ApiError;
-use crate::wire::{Moment, Whole};
+use crate::wire::{Moment, Whole, Word};
 
 /// Shows what is linked to an entity over a few facts, nearest first.
 #[utoipa::path(
@@ -60,6 +61,29 @@ pub(crate) async fn communities(
     let limit = limit.map_or(20, Whole::size);
     let communities = memory.communities(who.user, look(as_of, known_at, false)?, limit).await?;
     Ok(Answer(CommunitiesAnswer { communities: communities.into_iter().map(CommunityItem::from).collect() }))
+}
+
+/// Writes the whole graph as other programs read it: Graphviz, GraphML, Cytoscape, or CSV, which can be imported again.
+#[utoipa::path(
+    operation_id = "export_graph", tag = "facts", security(("key" = ["read"])), params(ExportQuery),
+    responses((status = 200, description = "The graph", content(
+        (String = "text/csv"), (String = "text/vnd.graphviz"), (String = "application/graphml+xml"),
+        (Object = "application/json"),
+    ))),
+)]
+#[get("/graph/export")]
+pub(crate) async fn export(
+    who: Reader,
+    memory: Data<Memory>,
+    query: Query<ExportQuery>,
+) -> Result<HttpResponse, ApiError> {
+    let ExportQuery { format: Word(format), as_of, known_at, history } = query.into_inner();
+    let text = memory.export_facts(who.user, look(as_of, known_at, history)?, format).await?;
+    let name = format!("attachment; filename=\"facts.{}\"", format.as_str());
+    Ok(HttpResponse::Ok()
+        .content_type(format.media_type())
+        .insert_header((header::CONTENT_DISPOSITION, name))
+        .body(text))
 }
 
 /// What is around which entity.
@@ -123,6 +147,25 @@ pub(crate) struct CommunitiesQuery {
     /// At most so many groups; 20 unless said otherwise.
     #[param(value_type = Option<u32>, minimum = 1, maximum = 200)]
     limit: Option<Whole<1, 200>>,
+}
+
+/// How the graph is written.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, expecting = "an object")]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ExportQuery {
+    /// `dot`, `graphml`, `cytoscape` or `csv`.
+    #[param(value_type = String, example = "dot")]
+    format: Word<ExportFormat>,
+    /// Facts that held then, in RFC 3339 with its zone; absent for now.
+    #[param(value_type = Option<DateTime<Utc>>)]
+    as_of: Option<Moment>,
+    /// As it was known then; absent for all that is known.
+    #[param(value_type = Option<DateTime<Utc>>)]
+    known_at: Option<Moment>,
+    /// Facts of every time, what was taken back as well.
+    #[serde(default)]
+    history: bool,
 }
 
 /// A part of the graph.

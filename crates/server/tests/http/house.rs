@@ -204,6 +204,10 @@ impl Layer for Shelf {
 
 #[async_trait]
 impl MemoryFiles for Shelf {
+    async fn gone(&self, _: UserId) -> Result<Vec<FileName>, FileError> {
+        Ok(Vec::new())
+    }
+
     async fn list(&self, _: UserId) -> Result<Vec<FileHead>, FileError> {
         Ok(self.0.lock().unwrap().iter().map(|(name, text)| file(name, text).head).collect())
     }

@@ -1,14 +1,16 @@
 //! Facts: what holds, since when, and how we know. What is told of them is an entry of the journal ([`tell`]).
 
+pub(crate) mod import;
 mod items;
 pub(crate) mod tell;
 
 use actix_web::web::{Data, Json as Answer, Path, Query};
 use actix_web::{HttpResponse, delete, get};
+use serde::de::{Deserializer, IntoDeserializer};
 use serde::{Deserialize, Serialize};
 use skymem_core::facts::{EntityName, Fact, FactId, Predicate};
 use skymem_core::{Collection, ExchangeId};
-use skymem_engine::{FactFilter, Look, Looked, Memory, Page, PageRequest};
+use skymem_engine::{FactFilter, Look, Looked, Memory, Page, PageRequest, Retraction};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::api::pages::page_request;
@@ -83,8 +85,8 @@ pub(crate) async fn retract(
     path: Path<FactPath>,
     query: Query<RetractQuery>,
 ) -> Result<HttpResponse, ApiError> {
-    let ended_at = query.into_inner().ended_at.map(|moment| moment.0);
-    let fate = memory.retract(who.user, path.fact, ended_at).await?;
+    let how = query.into_inner().ended_at.map_or(Retraction::NeverHeld, |ended| ended.0);
+    let fate = memory.retract(who.user, path.fact, how).await?;
     Ok(TurnFateAnswer::from(fate).respond())
 }
 
@@ -171,9 +173,24 @@ pub(crate) struct HistoryQuery {
 #[serde(deny_unknown_fields, expecting = "an object")]
 #[into_params(parameter_in = Query)]
 pub(crate) struct RetractQuery {
-    /// It held, until this moment: RFC 3339 with its zone. Absent when it never did.
-    #[param(value_type = Option<DateTime<Utc>>)]
-    ended_at: Option<Moment>,
+    /// It held, until this moment: RFC 3339 with its zone, or `now`. Absent when it never did.
+    #[param(value_type = Option<String>, example = "2026-05-01T00:00:00+02:00")]
+    ended_at: Option<Ended>,
+}
+
+/// Until when a fact held.
+#[derive(Debug)]
+struct Ended(Retraction);
+
+impl<'de> Deserialize<'de> for Ended {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if text == "now" {
+            return Ok(Self(Retraction::EndedNow));
+        }
+        let moment = Moment::deserialize(text.into_deserializer())?;
+        Ok(Self(Retraction::EndedAt(moment.0)))
+    }
 }
 
 /// A page of facts.
