@@ -1,6 +1,6 @@
 //! Search by words: BM25 over each passage and the first words of the one it follows.
 
-use crate::fuse::{ByPassage, PassageId};
+use crate::places::{ByPlace, PassageId, Place};
 use crate::words::Count;
 
 /// How fast more of the same word stops counting.
@@ -17,26 +17,33 @@ const ENOUGH_WORDS: f32 = 5.0;
 ///
 /// A passage is searched by its own words and by the first ones of the passage it follows, so that "Yes, on Monday" is
 /// found by the question it answers. Lucene's formula: `idf = ln(1 + (N - n + 0.5) / (n + 0.5))`, k1 = 1.5, b = 0.75.
-pub(crate) fn scores(hits: &[Vec<Hit>], sheet: &Sheet) -> ByPassage<Words> {
-    let mut scores: ByPassage<Words> = ByPassage::default();
-    let mut counts: ByPassage<f32> = ByPassage::default();
+pub(crate) fn scores(hits: &[&[Hit]], sheet: &Sheet) -> ByPlace<Words> {
+    let mut scores: ByPlace<Words> = ByPlace::none(sheet.passages());
+    let mut counts = vec![0.0_f32; sheet.passages()];
+    let mut holders: Vec<Place> = Vec::new();
     let mut asked_for = 0.0;
     for hits in hits {
-        counts.clear();
-        for hit in hits {
-            *counts.entry(hit.id).or_default() += f32::from(hit.count.all);
-            if hit.count.head > 0 {
-                for follower in sheet.followers(hit.id) {
-                    *counts.entry(follower).or_default() += f32::from(hit.count.head);
+        let mut count = |place: Place, times: i16| {
+            if let Some(count) = counts.get_mut(place as usize).filter(|_| times > 0) {
+                if *count == 0.0 {
+                    holders.push(place);
                 }
+                *count += f32::from(times);
+            }
+        };
+        for hit in *hits {
+            count(hit.place, hit.count.all);
+            if hit.count.head > 0 {
+                sheet.followers(hit.place).for_each(|follower| count(follower, hit.count.head));
             }
         }
-        let rarity = rarity(counts.len(), sheet.passages());
+        let rarity = rarity(holders.len(), sheet.passages());
         asked_for += rarity;
-        for (&id, &count) in &counts {
-            let Some(measure) = sheet.measures.get(&id) else { continue };
+        for place in holders.drain(..) {
+            let Some(count) = counts.get_mut(place as usize).map(std::mem::take) else { continue };
+            let (Some(measure), Some(words)) = (sheet.measure(place), scores.at(place)) else { continue };
             let length = 1.0 - B + B * measure.words / sheet.mean_words;
-            let words = scores.entry(id).or_default();
+            let words = words.get_or_insert_default();
             words.score += measure.weight * rarity * count * (K1 + 1.0) / (count + K1 * length);
             words.covered += rarity;
         }
@@ -66,7 +73,7 @@ pub(crate) struct Words {
 /// A term in a passage.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hit {
-    pub(crate) id: PassageId,
+    pub(crate) place: Place,
     pub(crate) count: Count,
 }
 
@@ -79,45 +86,75 @@ pub(crate) struct Measure {
     pub(crate) weight: f32,
 }
 
-/// All passages of a user: how long they are, and which follows which.
-#[derive(Debug)]
+/// All passages of a user in the order of their ids: how long they are, and which follows which.
+#[derive(Debug, Clone)]
 pub(crate) struct Sheet {
-    measures: ByPassage<Measure>,
+    ids: Vec<PassageId>,
+    measures: Vec<Measure>,
     mean_words: f32,
     /// Pairs of a passage and one that follows it, sorted.
-    follows: Vec<(PassageId, PassageId)>,
+    follows: Vec<(Place, Place)>,
 }
 
 impl Sheet {
-    /// `follows` are pairs of a passage and one that follows it, in any order.
-    pub(crate) fn new(measures: ByPassage<Measure>, mut follows: Vec<(PassageId, PassageId)>) -> Self {
-        follows.sort_unstable();
-        let all: f32 = measures.values().map(|measure| measure.words).sum();
-        let mean_words = (all / measures.len().max(1) as f32).max(1.0);
-        Self { measures, mean_words, follows }
+    /// Of passages, each with the one that it follows, in any order.
+    pub(crate) fn new(mut passages: Vec<(PassageId, Option<PassageId>, Measure)>) -> Self {
+        passages.sort_unstable_by_key(|(id, ..)| *id);
+        let mut sheet = Self { ids: Vec::new(), measures: Vec::new(), mean_words: 1.0, follows: Vec::new() };
+        sheet.ids.extend(passages.iter().map(|(id, ..)| *id));
+        sheet.measures.extend(passages.iter().map(|(.., measure)| *measure));
+        let follows =
+            (0..).zip(&passages).filter_map(|(place, (_, followed, _))| Some((sheet.place((*followed)?)?, place)));
+        sheet.follows = follows.collect();
+        sheet.follows.sort_unstable();
+        let all: f32 = sheet.measures.iter().map(|measure| measure.words).sum();
+        sheet.mean_words = (all / sheet.measures.len().max(1) as f32).max(1.0);
+        sheet
     }
 
     /// How many passages there are.
     pub(crate) fn passages(&self) -> usize {
-        self.measures.len()
+        self.ids.len()
     }
 
     /// All of them, in order.
-    pub(crate) fn ids(&self) -> Vec<PassageId> {
-        let mut ids: Vec<PassageId> = self.measures.keys().copied().collect();
-        ids.sort_unstable();
-        ids
+    pub(crate) fn ids(&self) -> &[PassageId] {
+        &self.ids
     }
 
-    /// How many words a passage is searched by; `None` for one that is not there.
-    pub(crate) fn words(&self, id: PassageId) -> Option<f32> {
-        self.measures.get(&id).map(|measure| measure.words)
+    /// Where a passage stands; `None` for one that is not there.
+    pub(crate) fn place(&self, id: PassageId) -> Option<Place> {
+        self.ids.binary_search(&id).ok().and_then(|place| Place::try_from(place).ok())
+    }
+
+    /// What stands at a place that was given out here.
+    pub(crate) fn id(&self, place: Place) -> PassageId {
+        self.ids.get(place as usize).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn ids_at(&self, places: &[Place]) -> Vec<PassageId> {
+        places.iter().map(|&place| self.id(place)).collect()
+    }
+
+    /// What is found of passages, at their places; of one that is not on the sheet, nothing.
+    pub(crate) fn by_place<T: Copy>(&self, found: Vec<(PassageId, T)>) -> ByPlace<T> {
+        let mut row = ByPlace::none(self.passages());
+        for (id, value) in found {
+            if let Some(place) = self.place(id) {
+                row.put(place, value);
+            }
+        }
+        row
+    }
+
+    pub(crate) fn measure(&self, place: Place) -> Option<Measure> {
+        self.measures.get(place as usize).copied()
     }
 
     /// The passages that follow one: the answer to a question, in all its parts.
-    pub(crate) fn followers(&self, id: PassageId) -> impl Iterator<Item = PassageId> + '_ {
-        let first = self.follows.partition_point(|(followed, _)| *followed < id);
-        self.follows[first..].iter().take_while(move |(followed, _)| *followed == id).map(|(_, follower)| *follower)
+    pub(crate) fn followers(&self, place: Place) -> impl Iterator<Item = Place> + '_ {
+        let first = self.follows.partition_point(|(followed, _)| *followed < place);
+        self.follows[first..].iter().take_while(move |(followed, _)| *followed == place).map(|(_, follower)| *follower)
     }
 }
 
@@ -125,46 +162,55 @@ impl Sheet {
 mod tests {
     use super::*;
 
+    /// Passages of so many words, at the places from 0; pairs of a place and one that follows it.
     fn sheet(words: &[f32], follows: &[(PassageId, PassageId)]) -> Sheet {
-        let measures = words.iter().zip(1..).map(|(&words, id)| (id, Measure { words, weight: 1.0 })).collect();
-        Sheet::new(measures, follows.to_vec())
+        let followed = |id| follows.iter().find(|(_, follower)| *follower == id).map(|(followed, _)| *followed);
+        let passages = words.iter().zip(0..).map(|(&words, id)| (id, followed(id), Measure { words, weight: 1.0 }));
+        Sheet::new(passages.collect())
     }
 
-    fn hit(id: PassageId, all: i16, head: i16) -> Hit {
-        Hit { id, count: Count { all, head } }
+    fn hit(place: Place, all: i16, head: i16) -> Hit {
+        Hit { place, count: Count { all, head } }
+    }
+
+    fn scores(hits: &[Vec<Hit>], sheet: &Sheet) -> Vec<Option<Words>> {
+        let hits: Vec<&[Hit]> = hits.iter().map(Vec::as_slice).collect();
+        let scores = super::scores(&hits, sheet);
+        (0..sheet.passages()).map(|place| scores.get(place as Place)).collect()
     }
 
     #[test]
     fn the_score_is_lucenes() {
         let sheet = sheet(&[10.0, 20.0, 30.0], &[]);
 
-        let scores = scores(&[vec![hit(1, 2, 2)]], &sheet);
+        let scores = scores(&[vec![hit(0, 2, 2)]], &sheet);
 
         let idf = (1.0_f32 + 2.5 / 1.5).ln();
         let expected = idf * 2.0 * 2.5 / (2.0 + 1.5 * (0.25 + 0.75 * 0.5));
-        assert!((scores[&1].score - expected).abs() < 1e-5);
-        assert_eq!(scores.len(), 1);
+        assert!((scores[0].unwrap().score - expected).abs() < 1e-5);
+        assert_eq!(scores[1..], [None, None]);
     }
 
     #[test]
     fn a_rare_word_counts_more_than_a_common_one_and_a_short_passage_more_than_a_long_one() {
         let sheet = sheet(&[10.0, 10.0, 40.0, 10.0], &[]);
 
-        let scores = scores(&[vec![hit(1, 1, 0)], vec![hit(2, 1, 0), hit(3, 1, 0), hit(4, 1, 0)]], &sheet);
+        let scores = scores(&[vec![hit(0, 1, 0)], vec![hit(1, 1, 0), hit(2, 1, 0), hit(3, 1, 0)]], &sheet);
+        let score = |place: usize| scores[place].unwrap().score;
 
-        assert!(scores[&1].score > scores[&2].score);
-        assert!(scores[&2].score > scores[&3].score);
+        assert!(score(0) > score(1));
+        assert!(score(1) > score(2));
     }
 
     #[test]
     fn an_answer_is_found_by_the_first_words_of_its_question() {
-        let sheet = sheet(&[10.0, 10.0], &[(1, 2)]);
+        let sheet = sheet(&[10.0, 10.0], &[(0, 1)]);
 
-        let by_head = scores(&[vec![hit(1, 1, 1)]], &sheet);
-        let by_tail = scores(&[vec![hit(1, 1, 0)]], &sheet);
+        let by_head = scores(&[vec![hit(0, 1, 1)]], &sheet);
+        let by_tail = scores(&[vec![hit(0, 1, 0)]], &sheet);
 
-        assert!(by_head.contains_key(&2));
-        assert!(!by_tail.contains_key(&2));
+        assert!(by_head[1].is_some());
+        assert!(by_tail[1].is_none());
     }
 
     #[test]
@@ -176,9 +222,9 @@ mod tests {
         let rare = scores(&[vec![hit(1, 1, 0)], common.clone()], &sheet);
         let unheard = scores(&[vec![hit(1, 1, 0)], Vec::new(), Vec::new()], &sheet);
 
-        assert!((both[&1].covered - 1.0).abs() < 1e-6, "a word is shared or not, however often");
-        assert!(rare[&1].covered > rare[&2].covered && rare[&1].covered < 1.0);
-        assert!(unheard[&1].covered < 0.4, "words that nobody ever said were asked for too");
+        assert!((both[1].unwrap().covered - 1.0).abs() < 1e-6, "a word is shared or not, however often");
+        assert!(rare[1].unwrap().covered > rare[2].unwrap().covered && rare[1].unwrap().covered < 1.0);
+        assert!(unheard[1].unwrap().covered < 0.4, "words that nobody ever said were asked for too");
     }
 
     #[test]
@@ -187,11 +233,11 @@ mod tests {
         let mut hits = vec![Vec::new(); 500];
         hits.extend((0..3).map(|_| vec![hit(1, 1, 0)]));
 
-        assert!(scores(&hits, &sheet)[&1].covered > 0.5);
+        assert!(scores(&hits, &sheet)[1].unwrap().covered > 0.5);
     }
 
     #[test]
     fn a_passage_that_is_gone_has_no_score() {
-        assert!(scores(&[vec![hit(9, 1, 1)]], &sheet(&[10.0], &[])).is_empty());
+        assert_eq!(scores(&[vec![hit(9, 1, 1)]], &sheet(&[10.0], &[])), [None]);
     }
 }

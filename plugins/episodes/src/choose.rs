@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashSet};
 use chrono::{DateTime, Utc};
 use skymem_core::{Fate, Role, Seq, Unit};
 
-use crate::fuse::PassageId;
+use crate::places::PassageId;
 
 /// A passage that might be recalled, with all that was found out about it.
 #[derive(Debug, Clone)]

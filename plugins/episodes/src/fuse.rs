@@ -3,29 +3,23 @@
 
 use std::collections::HashMap;
 
-use rustc_hash::FxHashMap;
 use serde::Deserialize;
 
 use crate::bm25::Words;
+use crate::places::{ByPlace, Place};
 
 /// What the searches by meaning and by words found among a user's passages, for one way of putting a question.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Found {
     /// Cosines to the question, of every passage or of the nearest ones.
-    pub(crate) cosines: ByPassage<f32>,
+    pub(crate) cosines: ByPlace<f32>,
     /// Mean and standard deviation of the cosines over all of the user's passages, however many are in `cosines`.
     pub(crate) cosine_spread: Spread,
     /// BM25 scores of every passage that shares a word with the question.
-    pub(crate) words: ByPassage<Words>,
+    pub(crate) words: ByPlace<Words>,
     /// How many passages the user has.
     pub(crate) passages: usize,
 }
-
-/// Place of a passage: seq * 4096 + part.
-pub(crate) type PassageId = i64;
-
-/// Something for each of many passages.
-pub(crate) type ByPassage<T> = FxHashMap<PassageId, T>;
 
 /// Mean and standard deviation of a score over many passages.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -95,16 +89,14 @@ pub(crate) fn rank<'a>(
     found: &'a [Found],
     weights: &Weights,
     most: usize,
-    eligible: impl Fn(PassageId) -> bool,
-) -> (Vec<(PassageId, f32)>, Ranking<'a>) {
+    eligible: impl Fn(Place) -> bool,
+) -> (Vec<(Place, f32)>, Ranking<'a>) {
     let ranking = Ranking::of(found, weights);
-    let mut ranked = Vec::new();
-    for (at, one) in found.iter().enumerate() {
-        let only_words = one.words.keys().filter(|id| !one.cosines.contains_key(id));
-        let new = one.cosines.keys().chain(only_words).copied().filter(|&id| !found[..at].iter().any(|f| f.has(id)));
-        ranked.extend(new.filter(|&id| eligible(id)).map(|id| (id, ranking.score(id))));
-    }
-    let by_score = |a: &(PassageId, f32), b: &(PassageId, f32)| b.1.total_cmp(&a.1).then(b.0.cmp(&a.0));
+    let passages = found.iter().map(|found| found.passages).max().and_then(|most| Place::try_from(most).ok());
+    let is_found = |place: &Place| found.iter().any(|found| found.has(*place)) && eligible(*place);
+    let mut ranked: Vec<(Place, f32)> =
+        (0..passages.unwrap_or(0)).filter(is_found).map(|place| (place, ranking.score(place))).collect();
+    let by_score = |a: &(Place, f32), b: &(Place, f32)| b.1.total_cmp(&a.1).then(b.0.cmp(&a.0));
     if ranked.len() > most && most > 0 {
         ranked.select_nth_unstable_by(most - 1, by_score);
         ranked.truncate(most);
@@ -114,8 +106,8 @@ pub(crate) fn rank<'a>(
 }
 
 impl Found {
-    fn has(&self, id: PassageId) -> bool {
-        self.cosines.contains_key(&id) || self.words.contains_key(&id)
+    fn has(&self, place: Place) -> bool {
+        self.cosines.get(place).is_some() || self.words.get(place).is_some()
     }
 }
 
@@ -140,24 +132,24 @@ impl<'a> Ranking<'a> {
         let scale = |(at, found): (usize, &'a Found)| Scale {
             found,
             share: weight(at) / all,
-            words: Spread::of(found.words.values().map(|words| words.score), found.passages, Spread::default()),
+            words: Spread::of(found.words.iter().map(|(_, words)| words.score), found.passages, Spread::default()),
             vector_weight: weights.vector,
         };
         Self(found.iter().enumerate().map(scale).collect())
     }
 
     /// The sum of a passage's standard scores, averaged over the ways of putting the question.
-    pub(crate) fn score(&self, id: PassageId) -> f32 {
-        self.0.iter().map(|scale| scale.share * scale.score(id)).sum()
+    pub(crate) fn score(&self, place: Place) -> f32 {
+        self.0.iter().map(|scale| scale.share * scale.score(place)).sum()
     }
 }
 
 impl Scale<'_> {
     /// A passage without a vector counts as average in meaning.
-    fn score(&self, id: PassageId) -> f32 {
+    fn score(&self, place: Place) -> f32 {
         let Found { cosines, cosine_spread, words, .. } = self.found;
-        let meaning = cosines.get(&id).map_or(0.0, |&cosine| cosine_spread.standard(cosine));
-        let words = self.words.standard(words.get(&id).map_or(0.0, |words| words.score));
+        let meaning = cosines.get(place).map_or(0.0, |cosine| cosine_spread.standard(cosine));
+        let words = self.words.standard(words.get(place).map_or(0.0, |words| words.score));
         self.vector_weight * meaning + words
     }
 }
@@ -212,15 +204,19 @@ pub(crate) fn relevance(fused: &[f32]) -> Vec<f32> {
 mod tests {
     use super::*;
 
+    const PLACES: usize = 4;
     const FAR: Spread = Spread { mean: 0.8, deviation: 0.02 };
 
-    fn found(cosines: &[(PassageId, f32)], words: &[(PassageId, f32)]) -> Found {
-        Found {
-            cosines: cosines.iter().copied().collect(),
+    fn found(cosines: &[(Place, f32)], words: &[(Place, f32)]) -> Found {
+        let mut found = Found {
+            cosines: ByPlace::none(PLACES),
             cosine_spread: Spread::of(cosines.iter().map(|c| c.1), cosines.len(), FAR),
-            words: words.iter().map(|&(id, score)| (id, Words { score, covered: 0.0 })).collect(),
-            passages: cosines.len().max(words.len()),
-        }
+            words: ByPlace::none(PLACES),
+            passages: PLACES,
+        };
+        cosines.iter().for_each(|&(place, cosine)| found.cosines.put(place, cosine));
+        words.iter().for_each(|&(place, score)| found.words.put(place, Words { score, covered: 0.0 }));
+        found
     }
 
     #[test]
@@ -252,8 +248,7 @@ mod tests {
 
     #[test]
     fn a_rewrite_counts_for_more_than_the_questions_own_words_and_never_alone() {
-        let by_question = |words: &[(PassageId, f32)]| Found { passages: 10, ..found(&[], words) };
-        let found = [by_question(&[(1, 4.0), (3, 3.0)]), by_question(&[(2, 4.0), (3, 3.0)])];
+        let found = [found(&[], &[(1, 4.0), (3, 3.0)]), found(&[], &[(2, 4.0), (3, 3.0)])];
         let order = |rewrite| {
             let (ranked, _) = rank(&found, &Weights { rewrite, ..Weights::default() }, 10, |_| true);
             ranked.iter().map(|r| r.0).collect::<Vec<_>>()
@@ -269,7 +264,7 @@ mod tests {
 
         let (ranked, ranking) = rank(&found, &Weights::default(), 10, |_| true);
 
-        let words = Spread::of([5.0_f32, 1.0].into_iter(), 2, Spread::default());
+        let words = Spread::of([5.0_f32, 1.0].into_iter(), PLACES, Spread::default());
         let expected = 1.3 * found[0].cosine_spread.standard(0.88) + words.standard(5.0);
         assert_eq!((ranked[0], ranked.len()), ((2, expected), 3));
         assert_eq!(ranking.score(2), expected);

@@ -7,7 +7,7 @@ use chrono_tz::Tz;
 use skymem_core::{Collection, Embedder, Exchange, ExchangeKind, Role, Source, Turn, estimate_tokens};
 
 use crate::choose::PARTS_PER_TURN;
-use crate::fuse::PassageId;
+use crate::places::PassageId;
 use crate::split;
 use crate::words::{self, Count, Language};
 

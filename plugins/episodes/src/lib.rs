@@ -28,6 +28,7 @@ mod decay;
 mod fuse;
 mod held;
 mod learn;
+mod places;
 mod related;
 mod search;
 mod split;
@@ -52,7 +53,7 @@ use crate::calibrate::Background;
 use crate::choose::PARTS_PER_TURN;
 use crate::decay::Decay;
 pub use crate::fuse::Weights;
-use crate::held::Held;
+use crate::held::{Held, Space};
 use crate::learn::{Place, Setting, Shape};
 use crate::words::Language;
 
@@ -273,10 +274,9 @@ impl Layer for EpisodesLayer {
                 vector,
             }));
         }
-        let embedder = embedder.map(|known| known.id);
-        sql::replace(&self.db, user, embedder, &ids, rows).await?;
+        sql::replace(&self.db, user, embedder.map(|known| known.id), &ids, rows).await?;
         // A hint: the next question reads what is missing.
-        if let Err(error) = self.held.freshen(&self.db, user, embedder).await {
+        if let Err(error) = self.held.freshen(&self.db, user, self.space(embedder)).await {
             tracing::debug!(%error, "What is held of the passages is not current");
         }
         Ok(())
@@ -353,6 +353,10 @@ impl EpisodesLayer {
             let _ = self.met.set(known);
         }
         Ok(self.met.get())
+    }
+
+    pub(crate) fn space(&self, embedder: Option<&sql::KnownEmbedder>) -> Option<Space> {
+        embedder.map(|known| Space { embedder: known.id, dimensions: self.embedder.dimensions() })
     }
 
     /// A vector for each text. None for one that the embedder refuses, as it does no other: words must do for that.

@@ -3,9 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use futures_util::future::try_join_all;
 use pgvector::HalfVector;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use skymem_core::{
     Citation, Considered, Embedding, ExchangeId, Fate, LayerError, Provenance, Query, Recall, RecallId, Score, Unit,
     UserId,
@@ -13,10 +12,11 @@ use skymem_core::{
 use tokio::try_join;
 use uuid::Uuid;
 
-use crate::bm25::{self, Words};
+use crate::bm25::{self, Hit, Words};
 use crate::choose::{Candidate, Choice, Near, Passage, choose};
-use crate::fuse::{self, ByPassage, Found, PassageId, Sign, Spread};
+use crate::fuse::{self, Found, Sign, Spread};
 use crate::held::Known;
+use crate::places::{ByPlace, PassageId, Place};
 use crate::related::{self, Evidence};
 use crate::words::{Language, plain_words, question_terms};
 use crate::{EpisodesLayer, NAME, sql};
@@ -78,7 +78,7 @@ impl EpisodesLayer {
         &self,
         query: &Query,
         asked_for: &[PassageId],
-    ) -> Result<(Vec<Candidate>, ByPassage<Fate>), LayerError> {
+    ) -> Result<(Vec<Candidate>, FxHashMap<PassageId, Fate>), LayerError> {
         let user = query.user;
         let window: Vec<Uuid> = query.window.iter().map(|exchange| exchange.0).collect();
         let (excluded, allowed, embedder, tongues) = try_join!(
@@ -90,7 +90,7 @@ impl EpisodesLayer {
         let ways = Way::of(query, &tongues);
         let (found, known) = self.find(query, &ways, embedder, allowed.as_deref(), asked_for).await?;
         let sheet = &known.sheet;
-        let barred: ByPassage<Fate> = excluded
+        let barred: FxHashMap<PassageId, Fate> = excluded
             .into_iter()
             .map(|(id, in_window)| (id, if in_window { Fate::InWindow } else { Fate::Filtered }))
             .collect();
@@ -100,19 +100,23 @@ impl EpisodesLayer {
             (None, Some(allowed)) if !allowed.contains(&id) => Fate::Filtered,
             _ => Fate::BelowLimit,
         };
-        let (ranked, ranking) =
-            fuse::rank(&found, &self.settings.weights, self.settings.candidates, |id| fate(id) == Fate::BelowLimit);
-        let mut ids: Vec<PassageId> = ranked.into_iter().map(|(id, _)| id).collect();
+        let (ranked, ranking) = fuse::rank(&found, &self.settings.weights, self.settings.candidates, |place| {
+            fate(sheet.id(place)) == Fate::BelowLimit
+        });
+        let mut ids: Vec<PassageId> = ranked.into_iter().map(|(place, _)| sheet.id(place)).collect();
         ids.extend_from_slice(asked_for);
         let known = sql::passages(&self.db, user, &ids).await?;
+        // One that was learned since stands at no place, and was found by nothing.
+        let places: Vec<Option<Place>> = known.iter().map(|known| sheet.place(known.passage.id)).collect();
 
         let named: HashSet<String> = ways.iter().flat_map(|way| plain_words(way.text)).collect();
         let signs: Vec<Sign<'_>> = known
             .iter()
-            .map(|known| Sign {
+            .zip(&places)
+            .map(|(known, place)| Sign {
                 session: &known.passage.session_id,
-                score: ranking.score(known.passage.id),
-                next: sheet.followers(known.passage.id).map(|next| ranking.score(next)).reduce(f32::max),
+                score: place.map_or(0.0, |place| ranking.score(place)),
+                next: place.and_then(|place| sheet.followers(place).map(|next| ranking.score(next)).reduce(f32::max)),
                 speaker_is_named: known.passage.speaker.as_deref().is_some_and(|name| is_named(name, &named)),
                 in_time: query.time_hint.is_some_and(|time| time.contains(known.passage.occurred_at)),
             })
@@ -125,13 +129,14 @@ impl EpisodesLayer {
         let in_time: Vec<bool> = signs.iter().map(|sign| sign.in_time).collect();
         let candidates = known
             .into_iter()
+            .zip(places)
             .zip(in_time)
             .zip(fused.into_iter().zip(relevance))
-            .map(|((known, in_time), (fused, relevance))| {
+            .map(|(((known, place), in_time), (fused, relevance))| {
                 let id = known.passage.id;
                 let near = |(found, unrelated): (&Found, &Option<Spread>)| {
-                    let cosine = found.cosines.get(&id).copied();
-                    let words = found.words.get(&id).copied().unwrap_or_default();
+                    let cosine = place.and_then(|place| found.cosines.get(place));
+                    let words = place.and_then(|place| found.words.get(place)).unwrap_or_default();
                     let nearness = cosine.zip(*unrelated);
                     let evidence = Evidence { nearness, covered: words.covered, in_time }.weight();
                     Near { cosine, words: words.score, evidence }
@@ -176,37 +181,44 @@ impl EpisodesLayer {
         allowed: Option<&[PassageId]>,
         asked_for: &[PassageId],
     ) -> Result<(Vec<Found>, Arc<Known>), LayerError> {
-        let user = query.user;
-        let known = async { Ok::<_, LayerError>(self.held.of(&self.db, user, embedder.map(|known| known.id)).await?) };
-        let hits = ways.iter().map(|way| async { Ok::<_, LayerError>(sql::hits(&self.db, user, &way.terms).await?) });
-        let (known, hits) = try_join!(known, try_join_all(hits))?;
-        let near = ways.iter().map(|way| self.by_meaning(user, embedder, way.embedding, allowed, &known));
-        let near = try_join_all(near).await?;
-        let mut found: Vec<Found> = hits
-            .into_iter()
-            .zip(near)
-            .map(|(hits, (cosines, cosine_spread))| Found {
-                cosines,
-                cosine_spread,
-                words: bm25::scores(&hits, &known.sheet),
-                passages: known.sheet.passages(),
-            })
-            .collect();
+        let known = self.held.of(&self.db, query.user, self.space(embedder)).await?;
+        let allowed: Option<Vec<Place>> =
+            allowed.map(|ids| ids.iter().filter_map(|&id| known.sheet.place(id)).collect());
+        let mut found = Vec::with_capacity(ways.len());
+        for way in ways {
+            let by_words = self.by_words(query.user, way, &known);
+            let by_meaning = self.by_meaning(query.user, embedder, way.embedding, allowed.as_deref(), &known);
+            let (words, (cosines, cosine_spread)) = try_join!(by_words, by_meaning)?;
+            found.push(Found { cosines, cosine_spread, words, passages: known.sheet.passages() });
+        }
         // What one way found is weighed on the scale of the others too.
-        let mut to_weigh: FxHashSet<PassageId> = asked_for.iter().copied().collect();
+        let mut to_weigh: FxHashSet<Place> = asked_for.iter().filter_map(|&id| known.sheet.place(id)).collect();
         to_weigh.extend(found.iter().flat_map(|found| best_words(&found.words, self.settings.candidates)));
         if found.len() > 1 {
-            to_weigh.extend(found.iter().flat_map(|found| found.cosines.keys()));
+            to_weigh.extend(found.iter().flat_map(|found| found.cosines.iter()).map(|(place, _)| place));
         }
         for (way, found) in ways.iter().zip(&mut found) {
             let (Some(embedding), Some(embedder)) = (way.embedding, embedder) else { continue };
-            let missing: Vec<PassageId> =
-                to_weigh.iter().copied().filter(|id| !found.cosines.contains_key(id)).collect();
+            let missing: Vec<Place> =
+                to_weigh.iter().copied().filter(|&place| found.cosines.get(place).is_none()).collect();
             if !missing.is_empty() {
-                found.cosines.extend(self.cosines(user, embedder, embedding, Some(&missing), &known).await?);
+                let more = self.cosines(query.user, embedder, embedding, Some(&missing), &known).await?;
+                more.iter().for_each(|(place, cosine)| found.cosines.put(place, cosine));
             }
         }
         Ok((found, known))
+    }
+
+    /// What the words of one way of putting the question say of each passage.
+    async fn by_words(&self, user: UserId, way: &Way<'_>, known: &Known) -> Result<ByPlace<Words>, LayerError> {
+        if let Some(contents) = &known.contents {
+            return Ok(bm25::scores(&contents.hits(&way.terms).collect::<Vec<_>>(), &known.sheet));
+        }
+        let mut found = sql::hits(&self.db, user, &way.terms).await?;
+        // Sums are the same to the last digit wherever the words were looked up.
+        found.sort_by_key(|posting| way.terms.iter().position(|term| *term == posting.term));
+        let hits: Vec<Vec<Hit>> = found.iter().map(|posting| posting.hits(&known.sheet).collect()).collect();
+        Ok(bm25::scores(&hits.iter().map(Vec::as_slice).collect::<Vec<_>>(), &known.sheet))
     }
 
     /// Cosines and how they are spread: of every passage that may come back, as long as comparing all of them is quick;
@@ -216,24 +228,29 @@ impl EpisodesLayer {
         user: UserId,
         embedder: Option<&sql::KnownEmbedder>,
         question: Option<&Embedding>,
-        allowed: Option<&[PassageId]>,
+        allowed: Option<&[Place]>,
         known: &Known,
-    ) -> Result<(ByPassage<f32>, Spread), LayerError> {
-        let (Some(question), Some(embedder)) = (question, embedder) else { return Ok(Default::default()) };
+    ) -> Result<(ByPlace<f32>, Spread), LayerError> {
+        let sheet = &known.sheet;
+        let (Some(question), Some(embedder)) = (question, embedder) else {
+            return Ok((ByPlace::none(sheet.passages()), Spread::default()));
+        };
         let far = embedder.background.around(question);
-        let spread = |cosines: &ByPassage<f32>| Spread::of(cosines.values().copied(), cosines.len(), far);
-        let to_compare = allowed.map_or(known.sheet.passages(), <[PassageId]>::len);
+        let spread = |cosines: &[f32]| Spread::of(cosines.iter().copied(), cosines.len(), far);
+        let to_compare = allowed.map_or(sheet.passages(), <[Place]>::len);
         if to_compare <= self.settings.exact_up_to || !sql::has_near_index(&self.db, embedder.id).await? {
             let cosines = self.cosines(user, embedder, question, allowed, known).await?;
-            let spread = spread(&cosines);
-            return Ok((cosines, spread));
+            let all: Vec<f32> = cosines.iter().map(|(_, cosine)| cosine).collect();
+            return Ok((cosines, spread(&all)));
         }
         let embedding = &HalfVector::from_f32_slice(&question.0);
         let dimensions = self.embedder.dimensions();
+        let allowed = allowed.map(|places| sheet.ids_at(places));
         let sample = sql::sample(&self.db, user, embedder.id, embedding, SAMPLE);
-        let nearest = sql::nearest(&self.db, user, embedder.id, embedding, dimensions, allowed, NEAREST);
+        let nearest = sql::nearest(&self.db, user, embedder.id, embedding, dimensions, allowed.as_deref(), NEAREST);
         let (sample, nearest) = try_join!(sample, nearest)?;
-        Ok((nearest, spread(&sample)))
+        let sample: Vec<f32> = sample.into_iter().map(|(_, cosine)| cosine).collect();
+        Ok((sheet.by_place(nearest), spread(&sample)))
     }
 
     /// The cosine of `question` and every passage, or those of `only`: of the vectors that are held, else in the database.
@@ -242,16 +259,16 @@ impl EpisodesLayer {
         user: UserId,
         embedder: &sql::KnownEmbedder,
         question: &Embedding,
-        only: Option<&[PassageId]>,
+        only: Option<&[Place]>,
         known: &Known,
-    ) -> Result<ByPassage<f32>, LayerError> {
-        match &known.vectors {
-            Some(vectors) => Ok(vectors.cosines(question, only)),
-            None => {
-                let embedding = HalfVector::from_f32_slice(&question.0);
-                Ok(sql::cosines(&self.db, user, embedder.id, &embedding, only).await?)
-            }
+    ) -> Result<ByPlace<f32>, LayerError> {
+        if let Some(contents) = &known.contents {
+            return Ok(contents.cosines(question, only));
         }
+        let embedding = HalfVector::from_f32_slice(&question.0);
+        let only = only.map(|places| known.sheet.ids_at(places));
+        let cosines = sql::cosines(&self.db, user, embedder.id, &embedding, only.as_deref()).await?;
+        Ok(known.sheet.by_place(cosines))
     }
 
     /// Recalls with their texts, provenance and surroundings, in the order of `chosen`.
@@ -259,7 +276,7 @@ impl EpisodesLayer {
         &self,
         query: &Query,
         chosen: &[Candidate],
-        barred: &ByPassage<Fate>,
+        barred: &FxHashMap<PassageId, Fate>,
     ) -> Result<Vec<Recall>, LayerError> {
         let user = query.user;
         let topics: Vec<(&str, i32)> =
@@ -272,7 +289,7 @@ impl EpisodesLayer {
             let known = sql::known_by(&self.db, user, &wanted, known_at).await?;
             wanted.retain(|id| known.contains(id));
         }
-        let passages: ByPassage<Passage> = sql::passages(&self.db, user, &wanted)
+        let passages: FxHashMap<PassageId, Passage> = sql::passages(&self.db, user, &wanted)
             .await?
             .into_iter()
             .map(|known| (known.passage.id, known.passage))
@@ -368,10 +385,10 @@ impl<'a> Way<'a> {
 }
 
 /// The passages with the best scores by words, at most `most`.
-fn best_words(words: &ByPassage<Words>, most: usize) -> Vec<PassageId> {
-    let mut best: Vec<(PassageId, f32)> = words.iter().map(|(&id, words)| (id, words.score)).collect();
+fn best_words(words: &ByPlace<Words>, most: usize) -> Vec<Place> {
+    let mut best: Vec<(Place, f32)> = words.iter().map(|(place, words)| (place, words.score)).collect();
     best.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(b.0.cmp(&a.0)));
-    best.into_iter().take(most).map(|(id, _)| id).collect()
+    best.into_iter().take(most).map(|(place, _)| place).collect()
 }
 
 /// Whether the prompt holds the exchange of a passage already.
@@ -409,7 +426,8 @@ fn recall(unit: Unit, candidate: &Candidate, own: &[&Passage]) -> Recall {
         id: RecallId(id),
         layer: NAME,
         text: lines.join("\n"),
-        score: Score(candidate.score),
+        // Further decimals differ with who compared, the database or this program.
+        score: Score((candidate.score * 10_000.0).round() / 10_000.0),
         citation: Citation::session(hit.occurred_at),
         provenance: Provenance {
             exchange: Some(ExchangeId(hit.exchange_id)),

@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use super::embedding;
 use crate::choose::PARTS_PER_TURN;
-use crate::fuse::PassageId;
 use crate::learn::{Draft, OpenEpisode, Place};
+use crate::places::PassageId;
 
 /// A passage ready to be written down.
 pub(crate) struct Row<'a> {

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use chrono::{DateTime, Utc};
 use futures_util::TryStreamExt;
 use pgvector::HalfVector;
+use rustc_hash::FxHashMap;
 use skymem_core::{Filter, Role, TimeRange, UserId};
 use sqlx::{PgPool, Postgres, QueryBuilder};
 use uuid::Uuid;
@@ -12,7 +13,7 @@ use uuid::Uuid;
 use crate::bm25::{Hit, Measure, Sheet};
 use crate::choose::{PARTS_PER_TURN, Passage};
 use crate::decay::Decay;
-use crate::fuse::{ByPassage, PassageId};
+use crate::places::PassageId;
 use crate::words::Count;
 
 /// The cosine of `embedding` and every passage of a user (or those of `only`), by an exact scan.
@@ -22,7 +23,7 @@ pub(crate) async fn cosines(
     embedder: i16,
     embedding: &HalfVector,
     only: Option<&[PassageId]>,
-) -> sqlx::Result<ByPassage<f32>> {
+) -> sqlx::Result<Vec<(PassageId, f32)>> {
     // Unit vectors: the inner product is the cosine, without two square roots a row. One row of two arrays comes back,
     // since decoding ten thousand rows costs more than finding them.
     let (ids, cosines) = match only {
@@ -72,7 +73,7 @@ pub(crate) async fn nearest(
     dimensions: usize,
     only: Option<&[PassageId]>,
     most: i64,
-) -> sqlx::Result<ByPassage<f32>> {
+) -> sqlx::Result<Vec<(PassageId, f32)>> {
     let mut tx = db.begin().await?;
     // Without the iterative scan a filter leaves hardly any row of what the index returns.
     sqlx::query("set local hnsw.iterative_scan = relaxed_order").execute(&mut *tx).await?;
@@ -98,7 +99,7 @@ pub(crate) async fn sample(
     embedder: i16,
     embedding: &HalfVector,
     most: i64,
-) -> sqlx::Result<ByPassage<f32>> {
+) -> sqlx::Result<Vec<(PassageId, f32)>> {
     let row = sqlx::query!(
         r#"
         with reach as (
@@ -143,7 +144,7 @@ pub(crate) async fn vectors(
     user: UserId,
     embedder: i16,
     only: Option<&[PassageId]>,
-) -> sqlx::Result<ByPassage<HalfVector>> {
+) -> sqlx::Result<FxHashMap<PassageId, HalfVector>> {
     let mut rows = sqlx::query!(
         r#"
         select passage_id, embedding as "embedding: HalfVector"
@@ -155,7 +156,7 @@ pub(crate) async fn vectors(
         only,
     )
     .fetch(db);
-    let mut vectors = ByPassage::default();
+    let mut vectors = FxHashMap::default();
     while let Some(row) = rows.try_next().await? {
         vectors.insert(row.passage_id, row.embedding);
     }
@@ -178,19 +179,36 @@ pub(crate) async fn sheet(db: &PgPool, user: UserId) -> sqlx::Result<(i64, Sheet
     )
     .fetch_one(db)
     .await?;
-    let follows =
-        row.ids.iter().zip(row.follows).filter(|(_, followed)| *followed >= 0).map(|(&id, followed)| (followed, id));
-    let follows = follows.collect();
-    let measures =
-        row.words.into_iter().zip(row.weights).map(|(words, weight)| Measure { words: words as f32, weight });
-    Ok((row.version, Sheet::new(row.ids.into_iter().zip(measures).collect(), follows)))
+    let passages = row.ids.into_iter().zip(row.follows).zip(row.words.into_iter().zip(row.weights));
+    let passages = passages.map(|((id, followed), (words, weight))| {
+        (id, (followed >= 0).then_some(followed), Measure { words: words as f32, weight })
+    });
+    Ok((row.version, Sheet::new(passages.collect())))
 }
 
-/// Where each of `terms` stands in a user's passages.
-pub(crate) async fn hits(db: &PgPool, user: UserId, terms: &[String]) -> sqlx::Result<Vec<Vec<Hit>>> {
-    let rows = sqlx::query!(
+/// A word, the passages of a user in which it stands, and how often.
+#[derive(Debug)]
+pub(crate) struct Posting {
+    pub(crate) term: String,
+    ids: Vec<PassageId>,
+    counts: Vec<i16>,
+    heads: Vec<i16>,
+}
+
+impl Posting {
+    /// At the places of those that are on `sheet`.
+    pub(crate) fn hits(&self, sheet: &Sheet) -> impl Iterator<Item = Hit> {
+        let counts = self.counts.iter().zip(&self.heads).map(|(&all, &head)| Count { all, head });
+        self.ids.iter().zip(counts).filter_map(|(&id, count)| Some(Hit { place: sheet.place(id)?, count }))
+    }
+}
+
+/// Where those of `terms` stand that stand anywhere in a user's passages.
+pub(crate) async fn hits(db: &PgPool, user: UserId, terms: &[String]) -> sqlx::Result<Vec<Posting>> {
+    sqlx::query_as!(
+        Posting,
         r#"
-        select array_agg(passage_id) as "ids!", array_agg(count) as "counts!", array_agg(head) as "heads!"
+        select term, array_agg(passage_id) as "ids!", array_agg(count) as "counts!", array_agg(head) as "heads!"
         from episodes.posting
         where user_id = $1 and term = any($2)
         group by term
@@ -199,12 +217,24 @@ pub(crate) async fn hits(db: &PgPool, user: UserId, terms: &[String]) -> sqlx::R
         terms,
     )
     .fetch_all(db)
-    .await?;
-    let hits = |ids: Vec<i64>, counts: Vec<i16>, heads: Vec<i16>| {
-        let counts = counts.into_iter().zip(heads);
-        ids.into_iter().zip(counts).map(|(id, (all, head))| Hit { id, count: Count { all, head } }).collect()
-    };
-    Ok(rows.into_iter().map(|row| hits(row.ids, row.counts, row.heads)).collect())
+    .await
+}
+
+/// The words of a user's passages (of `only`, if given).
+pub(crate) async fn postings(db: &PgPool, user: UserId, only: Option<&[PassageId]>) -> sqlx::Result<Vec<Posting>> {
+    sqlx::query_as!(
+        Posting,
+        r#"
+        select term, array_agg(passage_id) as "ids!", array_agg(count) as "counts!", array_agg(head) as "heads!"
+        from episodes.posting
+        where user_id = $1 and ($2::bigint[] is null or passage_id = any($2))
+        group by term
+        "#,
+        user.0,
+        only,
+    )
+    .fetch_all(db)
+    .await
 }
 
 /// The passages of a user that must not come back whatever the question: those of `window`, and those of sessions that
@@ -416,7 +446,7 @@ pub(crate) async fn passages_of_episodes(
     db: &PgPool,
     user: UserId,
     episodes: &[PassageId],
-) -> sqlx::Result<ByPassage<Vec<PassageId>>> {
+) -> sqlx::Result<FxHashMap<PassageId, Vec<PassageId>>> {
     let rows = sqlx::query!(
         r#"
         select episode, array_agg(id order by id) as "ids!"

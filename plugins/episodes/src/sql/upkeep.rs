@@ -7,7 +7,7 @@ use sqlx::{AssertSqlSafe, PgPool};
 
 use super::embedding;
 use crate::calibrate::Background;
-use crate::fuse::PassageId;
+use crate::places::PassageId;
 
 /// An embedder this layer has met.
 #[derive(Debug, Clone)]
