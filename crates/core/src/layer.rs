@@ -114,6 +114,27 @@ pub trait Layer: Send + Sync {
         Vec::new()
     }
 
+    /// What the layer set aside by itself, in learning that goes on after an exchange was observed; the engine knows of what
+    /// could not be observed.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read.
+    async fn set_aside(&self, user: UserId) -> Result<Vec<SetAside>, LayerError> {
+        let _ = user;
+        Ok(Vec::new())
+    }
+
+    /// Tries again what it had set aside by itself; how many exchanges.
+    ///
+    /// # Errors
+    ///
+    /// When nothing will be tried.
+    async fn retry(&self, user: UserId) -> Result<usize, LayerError> {
+        let _ = user;
+        Ok(0)
+    }
+
     /// Reads one of the user's memory files as it is now; empty when it is gone. Idempotent: told again after a restart,
     /// and whenever the file changes. Not told to the layer that keeps the files.
     ///
@@ -221,6 +242,19 @@ pub struct Pruned {
     /// Whether something could not be done now, a model being away, and is worth another call before the usual time.
     #[serde(default)]
     pub unfinished: bool,
+}
+
+/// An exchange that a layer could not get all out of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetAside {
+    /// Which exchange.
+    pub exchange: ExchangeId,
+    /// Why, in words.
+    pub reason: String,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// Since when it is set aside.
+    pub since: DateTime<Utc>,
 }
 
 /// What a layer holds of one user.

@@ -19,7 +19,7 @@ pub use conversation::{
     Collection, Exchange, ExchangeId, ExchangeKind, Role, Seq, SessionId, Source, Turn, User, UserId, UserName,
 };
 pub use estimate::estimate_tokens;
-pub use layer::{Host, Layer, LayerError, LayerName, LayerStats, Plugin, Priority, Pruned};
+pub use layer::{Host, Layer, LayerError, LayerName, LayerStats, Plugin, Priority, Pruned, SetAside};
 pub use models::{
     ChatAnswer, ChatModel, ChatModels, ChatRequest, Embedder, EmbedderId, Embedding, Message, ModelError, Purpose,
     SharedChatModel,

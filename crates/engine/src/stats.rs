@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use skymem_core::{Layer, LayerName, LayerStats, Purpose, UserId};
+use skymem_core::{Layer, LayerName, LayerStats, Purpose, SetAside, UserId};
 use skymem_store::{LayerLag, Parked, Stats as JournalStats};
 use tokio::time::timeout;
 
@@ -103,10 +103,12 @@ impl Memory {
                 // It has read nothing of anybody yet.
                 None => self.inner.journal.stats(user).await?.exchanges,
             };
+            let mut own: Vec<Parked> = parked.iter().filter(|parked| parked.layer == name).cloned().collect();
+            own.extend(set_aside(layer.as_ref(), user).await);
             views.push(LayerView {
                 stats: counts(layer.as_ref(), user).await,
                 behind,
-                parked: parked.iter().filter(|parked| parked.layer == name).cloned().collect(),
+                parked: own,
                 faults: layer.faults(user),
                 name,
             });
@@ -120,7 +122,9 @@ impl Memory {
     ///
     /// [`EngineError::NotFound`] when there is no such layer.
     pub async fn retry_parked(&self, user: UserId, layer: &str) -> Result<usize, EngineError> {
-        Ok(self.inner.journal.retry_parked(user, &self.layer(layer)?.name()).await?)
+        let layer = self.layer(layer)?;
+        let by_itself = layer.retry(user).await?;
+        Ok(self.inner.journal.retry_parked(user, &layer.name()).await? + by_itself)
     }
 
     /// Has a layer learn a user's journal again from the beginning; whether it had read any of it.
@@ -202,6 +206,25 @@ fn gauge(lag: &LayerLag) {
     let layer = lag.layer.to_string();
     metrics::gauge!("skymem_observe_behind", "layer" => layer.clone()).set(lag.behind as f64);
     metrics::gauge!("skymem_parked", "layer" => layer).set(lag.parked as f64);
+}
+
+/// What a layer set aside by itself; nothing when it gives no answer.
+async fn set_aside(layer: &dyn Layer, user: UserId) -> Vec<Parked> {
+    let aside = match layer.set_aside(user).await {
+        Ok(aside) => aside,
+        Err(error) => {
+            tracing::warn!(%error, layer = %layer.name(), "What a layer set aside could not be read");
+            return Vec::new();
+        }
+    };
+    let parked = aside.into_iter().map(|SetAside { exchange, reason, attempts, since }| Parked {
+        layer: layer.name(),
+        exchange,
+        reason,
+        attempts,
+        parked_at: since,
+    });
+    parked.collect()
 }
 
 async fn counts(layer: &dyn Layer, user: UserId) -> Option<LayerStats> {
