@@ -8,6 +8,7 @@ pub fn all() -> Vec<Box<dyn Plugin>> {
     vec![
         Box::new(skymem_files::FilesPlugin),
         Box::new(skymem_summaries::SummariesPlugin),
+        Box::new(skymem_facts::FactsPlugin),
         Box::new(skymem_episodes::EpisodesPlugin),
     ]
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use skymem_core::ExchangeId;
 use skymem_core::UserId;
-use skymem_core::facts::{EntityId, EntityKind, EntityName};
+use skymem_core::facts::{EntityId, EntityKind};
 use unicode_normalization::UnicodeNormalization;
 use uuid::Uuid;
 
@@ -125,9 +125,9 @@ impl Names {
         self.merge(name, alias, None);
     }
 
-    /// How many numbers there are, those that mean nobody any more included.
-    pub(crate) fn len(&self) -> usize {
-        self.beings.len()
+    /// How many names there are.
+    pub(crate) fn names(&self) -> usize {
+        self.owner.len()
     }
 
     /// Names of the one with this number, as they are compared, what it is called first.
@@ -248,11 +248,6 @@ impl Names {
     }
 }
 
-/// Whether a name is the person's whose memory it is.
-pub(crate) fn is_self(normal: &str) -> bool {
-    normal == EntityName::SELF
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -362,7 +357,7 @@ mod tests {
                 let being = names.meant(name, None);
                 let id = names.ids[name];
                 let holds = |other: &usize| names.names_of(*other).any(|known| known == id);
-                let holders: Vec<usize> = (0..names.len()).filter(holds).collect();
+                let holders: Vec<usize> = (0..names.beings.len()).filter(holds).collect();
                 prop_assert_eq!(holders, vec![being]);
             }
         }

@@ -37,6 +37,8 @@ struct Word {
     text: String,
     /// Whether all words are meant that begin so.
     begins: bool,
+    /// Whether it may ask for anything, and only asks for this when there is nothing else.
+    vague: bool,
 }
 
 /// `[layers.facts.predicates.<name>]`: what differs from what is known of it.
@@ -136,17 +138,26 @@ impl Traits {
         fill(&self.inverse, subject, object)
     }
 
-    /// The words among `asked`, in lower case, that ask for it.
-    pub(crate) fn met<'a>(&'a self, asked: &'a BTreeSet<String>) -> impl Iterator<Item = &'a str> {
-        asked.iter().map(String::as_str).filter(|asked| self.words.iter().any(|word| word.is(asked)))
+    /// The words among `asked`, in lower case, that ask for it, each with whether it is vague.
+    pub(crate) fn met<'a>(&'a self, asked: &'a BTreeSet<String>) -> impl Iterator<Item = (&'a str, bool)> + Clone {
+        asked.iter().filter_map(|asked| {
+            let meant = || self.words.iter().filter(|word| word.is(asked));
+            meant().next().map(|_| (asked.as_str(), meant().all(|word| word.vague)))
+        })
+    }
+
+    /// Whether a word asks for it, be it vague.
+    pub(crate) fn meets(&self, asked: &str) -> bool {
+        self.words.iter().any(|word| word.is(asked))
     }
 }
 
 impl Word {
     fn of(text: &str) -> Option<Self> {
         let text = text.to_lowercase();
-        let stem = text.strip_suffix('*');
-        let word = Self { text: stem.unwrap_or(&text).to_owned(), begins: stem.is_some() };
+        let (text, vague) = text.strip_suffix('?').map_or((text.as_str(), false), |word| (word, true));
+        let (text, begins) = text.strip_suffix('*').map_or((text, false), |stem| (stem, true));
+        let word = Self { text: text.to_owned(), begins, vague };
         (!word.text.is_empty()).then_some(word)
     }
 
