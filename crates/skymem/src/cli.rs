@@ -109,6 +109,9 @@ enum Command {
     Context(commands::context::Context),
     /// Tell memory something
     Remember(commands::remember::Remember),
+    /// What holds of whom, since when, and how we know
+    #[command(subcommand)]
+    Facts(commands::facts::Facts),
     /// The Markdown files that are in every context
     #[command(subcommand)]
     Files(commands::files::Files),
@@ -146,6 +149,7 @@ impl Command {
             Command::Recall(recall) => recall.run(context).await,
             Command::Context(ask) => ask.run(context).await,
             Command::Remember(remember) => remember.run(context).await,
+            Command::Facts(facts) => facts.run(context).await,
             Command::Files(files) => files.run(context).await,
             Command::Sessions(sessions) => sessions.run(context).await,
             Command::Exchanges(exchanges) => exchanges.run(context).await,

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use reqwest::{Method, StatusCode, Url};
+use reqwest::{Method, RequestBuilder, StatusCode, Url};
 use serde_json::Value;
 
 /// A connection to one server, with one key.
@@ -67,6 +67,31 @@ impl Client {
         self.call(Method::POST, path, &[], Some(body)).await
     }
 
+    /// Sends `body`, which is of the media type `kind`, to `path`.
+    ///
+    /// # Errors
+    ///
+    /// When no answer came, or one that says no.
+    pub(crate) async fn upload(
+        &self,
+        path: &[&str],
+        query: &[(&str, String)],
+        kind: &'static str,
+        body: Vec<u8>,
+    ) -> Result<Value, CallError> {
+        let request = self.request(Method::POST, path, query).header("content-type", kind).body(body);
+        Ok(read(self.answer(request).await?))
+    }
+
+    /// Asks for what is at `path`, as it is.
+    ///
+    /// # Errors
+    ///
+    /// When no answer came, or one that says no.
+    pub(crate) async fn download(&self, path: &[&str], query: &[(&str, String)]) -> Result<Vec<u8>, CallError> {
+        self.answer(self.request(Method::GET, path, query)).await
+    }
+
     /// Calls any method.
     ///
     /// # Errors
@@ -79,6 +104,15 @@ impl Client {
         query: &[(&str, String)],
         body: Option<&Value>,
     ) -> Result<Value, CallError> {
+        let mut request = self.request(method, path, query);
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        Ok(read(self.answer(request).await?))
+    }
+
+    /// A request with address and key.
+    fn request(&self, method: Method, path: &[&str], query: &[(&str, String)]) -> RequestBuilder {
         let mut url = self.url.clone();
         if let Ok(mut steps) = url.path_segments_mut() {
             steps.pop_if_empty().extend(path);
@@ -93,9 +127,11 @@ impl Client {
         if let Some(user) = &self.user {
             request = request.header("x-memory-user", user);
         }
-        if let Some(body) = body {
-            request = request.json(body);
-        }
+        request
+    }
+
+    /// The body of the answer, which is no no.
+    async fn answer(&self, request: RequestBuilder) -> Result<Vec<u8>, CallError> {
         let answer = request.send().await.map_err(|error| self.lost(&error))?;
         let status = answer.status();
         let retry_after = answer
@@ -105,11 +141,7 @@ impl Client {
             .map(Duration::from_secs);
         let bytes = answer.bytes().await.map_err(|error| self.lost(&error))?;
         if status.is_success() {
-            return match serde_json::from_slice(&bytes) {
-                Ok(value) => Ok(value),
-                Err(_) if bytes.is_empty() => Ok(Value::Null),
-                Err(_) => Ok(Value::String(String::from_utf8_lossy(&bytes).into_owned())),
-            };
+            return Ok(bytes.into());
         }
         let problem = serde_json::from_slice::<Value>(&bytes).unwrap_or(Value::Null);
         let key = match (&self.key, self.key_is_local) {
@@ -127,6 +159,15 @@ impl Client {
         }
         let reason = if error.is_timeout() { "it took too long".into() } else { innermost(error) };
         CallError::Lost { server, reason }
+    }
+}
+
+/// An answer as JSON; as text when it is none.
+fn read(bytes: Vec<u8>) -> Value {
+    match serde_json::from_slice(&bytes) {
+        Ok(value) => value,
+        Err(_) if bytes.is_empty() => Value::Null,
+        Err(_) => Value::String(String::from_utf8_lossy(&bytes).into_owned()),
     }
 }
 

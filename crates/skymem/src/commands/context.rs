@@ -48,8 +48,9 @@ impl Context {
         body.extend(self.window.map(|window| ("window".into(), window.into())));
         body.insert("freeze".into(), self.freeze.into());
         body.insert("explain".into(), self.explain.into());
-        self.ask.write(&mut body);
-        let answer = context.client()?.post(&["v1", "context"], &Value::Object(body)).await?;
+        let client = context.client()?;
+        self.ask.write(&client, &mut body).await?;
+        let answer = client.post(&["v1", "context"], &Value::Object(body)).await?;
 
         let messages = list_at(&answer, "messages").iter();
         let messages: Vec<String> = messages

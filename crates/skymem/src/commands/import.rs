@@ -263,7 +263,7 @@ impl Report {
 const MOST_SHOWN: usize = 100;
 
 /// Waits until no layer is behind, or none gets on any more; answers how many exchanges are left.
-async fn wait(client: &Client) -> Result<u64> {
+pub(super) async fn wait(client: &Client) -> Result<u64> {
     let bar = Bar::new("learning");
     let (mut most, mut least, mut moved) = (0, u64::MAX, Instant::now());
     loop {

@@ -4,7 +4,9 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 
+use super::when::{When, when, wire};
 use crate::cli::Context;
+use crate::client::Client;
 use crate::output::{Outcome, excerpt, list_at, minute, text_at};
 
 /// Ask memory: what is remembered that bears on a question, best first, with its sources.
@@ -47,18 +49,21 @@ pub(super) struct Ask {
     /// Only what was said in these sessions; repeat for several
     #[arg(long = "from-session", value_name = "SESSION")]
     sessions: Vec<String>,
-    /// Only what was said then or later, e.g. 2025-01-01T00:00:00Z
-    #[arg(long, value_name = "TIME")]
-    from: Option<String>,
+    /// Only what was said then or later, e.g. 2025-01 or 2025-01-01T00:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = when)]
+    from: Option<When>,
     /// Only what was said before
-    #[arg(long, value_name = "TIME")]
-    until: Option<String>,
+    #[arg(long, value_name = "TIME", value_parser = when)]
+    until: Option<When>,
     /// Exchanges before and after each recall that come with it, up to 5
     #[arg(long, value_parser = clap::value_parser!(u8).range(0..=5))]
     neighbours: Option<u8>,
     /// As memory stood then: nothing said later comes back
-    #[arg(long, value_name = "TIME")]
-    as_of: Option<String>,
+    #[arg(long, value_name = "TIME", value_parser = when)]
+    as_of: Option<When>,
+    /// As memory was then: nothing written down later comes back, whenever it was said
+    #[arg(long, value_name = "TIME", value_parser = when)]
+    known_at: Option<When>,
 }
 
 /// What one recall is.
@@ -74,22 +79,25 @@ enum UnitWord {
 
 impl Ask {
     /// Adds what was chosen to the body of a request.
-    pub(super) fn write(self, body: &mut Map<String, Value>) {
+    pub(super) async fn write(self, client: &Client, body: &mut Map<String, Value>) -> Result<()> {
+        let moments = [&self.from, &self.until, &self.as_of, &self.known_at].map(Option::as_ref);
+        let [from, until, as_of, known_at] = wire(client, moments).await?;
         let unit = match self.unit {
             UnitWord::Exchange => "exchange",
             UnitWord::Turn => "turn",
             UnitWord::Segment => "segment",
         };
         let filter = json!({
-            "sessions": self.sessions, "collections": self.collections, "from": self.from, "until": self.until,
+            "sessions": self.sessions, "collections": self.collections, "from": from, "until": until,
         });
         let options = json!({
             "top_k": self.top_k, "unit": unit, "session": self.session, "layers": self.layers, "filter": filter,
-            "neighbours": self.neighbours, "as_of": self.as_of,
+            "neighbours": self.neighbours, "as_of": as_of, "known_at": known_at,
         });
         if let Value::Object(options) = options {
             body.extend(options.into_iter().filter(|(_, value)| !value.is_null()));
         }
+        Ok(())
     }
 }
 
@@ -99,8 +107,9 @@ impl Recall {
         body.insert("query".into(), self.question.into());
         body.insert("explain".into(), self.explain.into());
         body.extend(self.about.map(|about| ("about".into(), about.into())));
-        self.ask.write(&mut body);
-        let answer = context.client()?.post(&["v1", "recall"], &Value::Object(body)).await?;
+        let client = context.client()?;
+        self.ask.write(&client, &mut body).await?;
+        let answer = client.post(&["v1", "recall"], &Value::Object(body)).await?;
 
         let recalls = list_at(&answer, "recalls");
         let mut parts: Vec<String> = recalls.iter().enumerate().map(|(place, one)| recall(place + 1, one)).collect();

@@ -23,7 +23,7 @@ use clap::ValueEnum;
 use serde_json::Value;
 use skymem_core::{Role, SessionId};
 
-pub(crate) use send::{Batcher, Sender, SentSoFar};
+pub(crate) use send::{Batcher, Sender, SentSoFar, patiently};
 pub(crate) use times::moment;
 
 /// Reads `input` to its end and hands what it finds to `sink`, until that says stop.
@@ -267,6 +267,28 @@ impl Progress {
     /// Bytes in the file; 0 when nobody knows.
     pub(crate) fn total(&self) -> u64 {
         self.total.load(Ordering::Relaxed)
+    }
+
+    /// Opens `path` (`-` is standard input) to be read line by line.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be opened, or is a folder.
+    pub(crate) fn open(&self, path: &Path) -> Result<Box<dyn BufRead + Send>> {
+        let counted = |inner: Box<dyn Read + Send>| {
+            Box::new(BufReader::with_capacity(BUFFER, Counted { inner, read: self.read.clone() }))
+        };
+        if path.as_os_str() == "-" {
+            return Ok(counted(Box::new(io::stdin())));
+        }
+        let name = path.display();
+        let file = File::open(path).with_context(|| format!("cannot open {name}"))?;
+        let about = file.metadata().with_context(|| format!("cannot read {name}"))?;
+        if about.is_dir() {
+            bail!("{name} is a folder: name a file in it");
+        }
+        self.total.store(about.len(), Ordering::Relaxed);
+        Ok(counted(Box::new(file)))
     }
 }
 

@@ -76,32 +76,42 @@ impl Sender {
     async fn send_patiently(&self, batch: &[ImportedTurn]) -> Result<Result<SentSoFar, String>> {
         let turns: Vec<WireTurn<'_>> = batch.iter().map(|turn| WireTurn::of(turn, &self.source)).collect();
         let body = json!({ "turns": turns });
-        let began = Instant::now();
-        let mut pause = FIRST_PAUSE;
-        loop {
-            let error = match self.client.post(&["v1", "turns"], &body).await {
-                Ok(answer) => return read_answer(&answer, batch).map(Ok),
-                Err(error) => error,
-            };
-            if let CallError::Refused(refusal) = &error
-                && matches!(refusal.status.as_u16(), 400 | 413 | 422)
-            {
-                return Ok(Err(refusal.to_string()));
-            }
-            if !error.may_pass() {
-                return Err(error.into());
-            }
-            if began.elapsed() >= self.patience {
-                let waited = self.patience.as_secs();
-                return Err(error).with_context(|| format!("nothing got through for {waited} seconds"));
-            }
-            let asked = match &error {
-                CallError::Refused(refusal) => refusal.retry_after,
-                CallError::NoServer { .. } | CallError::Lost { .. } => None,
-            };
-            sleep(asked.unwrap_or(pause).min(LONGEST_PAUSE)).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+        let answer = patiently(self.patience, async || self.client.post(&["v1", "turns"], &body).await).await?;
+        answer.map_or_else(|refusal| Ok(Err(refusal)), |answer| read_answer(&answer, batch).map(Ok))
+    }
+}
+
+/// What `call` brings, however often it has to be tried, until nothing gets through for `patience`. The inner error is
+/// the server's no to what is sent as it is.
+pub(crate) async fn patiently(
+    patience: Duration,
+    call: impl AsyncFn() -> Result<Value, CallError>,
+) -> Result<Result<Value, String>> {
+    let began = Instant::now();
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let error = match call().await {
+            Ok(answer) => return Ok(Ok(answer)),
+            Err(error) => error,
+        };
+        if let CallError::Refused(refusal) = &error
+            && matches!(refusal.status.as_u16(), 400 | 413 | 422)
+        {
+            return Ok(Err(refusal.to_string()));
         }
+        if !error.may_pass() {
+            return Err(error.into());
+        }
+        if began.elapsed() >= patience {
+            let waited = patience.as_secs();
+            return Err(error).with_context(|| format!("nothing got through for {waited} seconds"));
+        }
+        let asked = match &error {
+            CallError::Refused(refusal) => refusal.retry_after,
+            CallError::NoServer { .. } | CallError::Lost { .. } => None,
+        };
+        sleep(asked.unwrap_or(pause).min(LONGEST_PAUSE)).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 
