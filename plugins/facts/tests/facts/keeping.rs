@@ -1,13 +1,12 @@
 //! What is told is kept as it was told, once, with where it comes from.
 
-use chrono::TimeDelta;
 use serde_json::json;
 use skymem_core::facts::{EntityKind, FactError, FactsAsked, Origin, Seen};
 use skymem_core::{Role, Seq};
 use skymem_store::NewTurn;
 use sqlx::PgPool;
 
-use crate::world::{World, all, day, dated, ever, holds, line, with};
+use crate::world::{World, all, dated, day, ever, holds, line, with};
 
 #[sqlx::test(migrations = false)]
 async fn a_fact_that_was_told_is_told_back_with_where_it_comes_from(db: PgPool) {
@@ -34,7 +33,8 @@ async fn a_fact_that_was_told_is_told_back_with_where_it_comes_from(db: PgPool) 
 #[sqlx::test(migrations = false)]
 async fn a_second_home_closes_the_first_and_nothing_else(db: PgPool) {
     let world = World::new(db).await;
-    let mut others: Vec<_> = (0..100).map(|number| holds("Anna", &format!("trait_{number}"), &format!("value {number}"))).collect();
+    let mut others: Vec<_> =
+        (0..100).map(|number| holds("Anna", &format!("trait_{number}"), &format!("value {number}"))).collect();
     others.push(holds("Anna", "works_at", "ACME"));
     others.push(holds("Ben", "lives_in", "Bonn"));
     others.push(holds("Anna", "lives_in", "Bonn"));
@@ -81,8 +81,12 @@ async fn ten_wordings_of_the_same_fact_are_one_row_with_ten_pieces_of_evidence(d
 async fn what_people_say_of_themselves_is_theirs(db: PgPool) {
     let world = World::new(db).await;
     let exchange = world.says("talk", "I live in Bremen.").await;
-    world.turns("talk", vec![NewTurn { speaker: Some("Ben".into()), ..NewTurn::new(Role::User, "I live in Bonn.") }]).await;
-    world.turns("talk", vec![NewTurn::new(Role::User, "?"), NewTurn::new(Role::Assistant, "I live in a computer.")]).await;
+    world
+        .turns("talk", vec![NewTurn { speaker: Some("Ben".into()), ..NewTurn::new(Role::User, "I live in Bonn.") }])
+        .await;
+    world
+        .turns("talk", vec![NewTurn::new(Role::User, "?"), NewTurn::new(Role::Assistant, "I live in a computer.")])
+        .await;
 
     assert_eq!(world.holding().await, ["Ben lives_in Bonn", "user lives_in Bremen"]);
     let own = &world.history("user").await[0];
@@ -106,8 +110,8 @@ async fn an_exchange_that_grew_says_what_it_says_now(db: PgPool) {
 #[sqlx::test(migrations = false)]
 async fn observing_the_same_again_moves_no_version(db: PgPool) {
     let world = World::new(db).await;
-    world.states(holds("Anna", "lives_in", "Bremen")).await;
-    world.states(json!({"says": "apart", "name": "Anna", "other": "Anna B", "exchanges": []})).await;
+    let told = world.states(holds("Anna", "lives_in", "Bremen")).await;
+    world.states(json!({"says": "apart", "name": "Anna", "other": "Anna B", "exchanges": [told]})).await;
     world.says("talk", "I live in Bonn.").await;
     let before = world.count("select version from facts.version").await;
 
@@ -154,7 +158,9 @@ async fn facts_are_found_by_what_is_asked_and_come_in_pages(db: PgPool) {
     world.states_all((0..9).map(|number| holds("Anna", "likes", &format!("thing {number}"))).collect()).await;
     world.states(holds("Ben", "knows", "Anna")).await;
     world.is("2026-02-01");
-    world.states(json!({"says": "ends", "subject": "Anna", "predicate": "likes", "object": {"literal": "thing 3"}})).await;
+    world
+        .states(json!({"says": "ends", "subject": "Anna", "predicate": "likes", "object": {"literal": "thing 3"}}))
+        .await;
     let count = async |asked: FactsAsked| world.asks(asked).await.unwrap().len();
 
     assert_eq!(count(FactsAsked { about: Some("ben".parse().unwrap()), ..all(ever()) }).await, 1);
@@ -169,7 +175,13 @@ async fn facts_are_found_by_what_is_asked_and_come_in_pages(db: PgPool) {
     let whole = world.asks(all(ever())).await.unwrap();
     assert_eq!(whole.last().map(|fact| line(fact)).as_deref(), Some("Anna likes thing 3"), "what is over comes last");
     let mut paged = Vec::new();
-    while let Ok(page) = world.asks(FactsAsked { limit: 4, after: paged.last().map(|fact: &skymem_core::facts::Fact| fact.id), ..all(ever()) }).await
+    while let Ok(page) = world
+        .asks(FactsAsked {
+            limit: 4,
+            after: paged.last().map(|fact: &skymem_core::facts::Fact| fact.id),
+            ..all(ever())
+        })
+        .await
         && !page.is_empty()
     {
         paged.extend(page);
@@ -180,7 +192,9 @@ async fn facts_are_found_by_what_is_asked_and_come_in_pages(db: PgPool) {
 #[sqlx::test(migrations = false)]
 async fn a_line_of_a_file_is_a_fact_for_as_long_as_it_stands_there(db: PgPool) {
     let world = World::new(db).await;
-    world.reads("MEMORY.md", "# Work\n\n- project: skymem uses: PostgreSQL\n- project: skymem written_in: Rust\n").await;
+    world
+        .reads("MEMORY.md", "# Work\n\n- project: skymem uses: PostgreSQL\n- project: skymem written_in: Rust\n")
+        .await;
     let then = world.now();
     let uses: Vec<_> = world.history("PostgreSQL").await;
     assert_eq!(uses[0].evidence[0].file.as_deref(), Some("MEMORY.md:3"), "{uses:#?}");
@@ -207,7 +221,10 @@ async fn whoever_is_removed_leaves_nothing(db: PgPool) {
     sqlx::query("delete from journal.users").execute(&world.db).await.unwrap();
 
     for table in ["facts.claim", "facts.line", "facts.version"] {
-        let left: i64 = sqlx::query_scalar(sqlx::AssertSqlSafe(format!("select count(*) from {table}"))).fetch_one(&world.db).await.unwrap();
+        let left: i64 = sqlx::query_scalar(sqlx::AssertSqlSafe(format!("select count(*) from {table}")))
+            .fetch_one(&world.db)
+            .await
+            .unwrap();
         assert_eq!(left, 0, "{table}");
     }
 }
@@ -216,12 +233,11 @@ async fn whoever_is_removed_leaves_nothing(db: PgPool) {
 async fn counts_say_what_there_is(db: PgPool) {
     let world = World::new(db).await;
     world.states(holds("Anna", "lives_in", "Bremen")).await;
-    *world.states_all(vec![holds("Anna", "lives_in", "Bonn"), holds("Anna", "likes", "tea")]).await.first().unwrap();
+    world.states_all(vec![holds("Anna", "lives_in", "Bonn"), holds("Anna", "likes", "tea")]).await;
 
     let stats = world.layer.stats(world.user).await.unwrap();
 
     let counts: Vec<(&str, i64)> = stats.counts.iter().map(|(name, count)| (name.as_str(), *count)).collect();
     assert_eq!(counts[..4], [("facts", 2), ("facts of the past", 1), ("entities", 3), ("claims", 3)]);
     assert!(stats.bytes.unwrap() > 0);
-    assert!(world.now() > day("2026-01-01") + TimeDelta::seconds(1));
 }

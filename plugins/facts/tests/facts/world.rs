@@ -90,11 +90,26 @@ impl World {
     }
 
     pub(crate) async fn states_in(&self, session: &str, collection: &str, statements: Vec<Value>) -> Vec<ExchangeId> {
+        self.append(session, collection, statements, None).await
+    }
+
+    /// A statement is told that was made long ago.
+    pub(crate) async fn states_said_at(&self, said_at: DateTime<Utc>, statement: Value) -> ExchangeId {
+        self.append("facts", "default", vec![statement], Some(said_at)).await.remove(0)
+    }
+
+    async fn append(
+        &self,
+        session: &str,
+        collection: &str,
+        statements: Vec<Value>,
+        occurred_at: Option<DateTime<Utc>>,
+    ) -> Vec<ExchangeId> {
         let turn = |statement: Value| {
             let read: Statement = serde_json::from_value(statement).unwrap();
             let client_id = Some(Uuid::new_v4().to_string());
             let parts = Some(serde_json::to_value(&read).unwrap());
-            NewTurn { parts, client_id, ..NewTurn::new(Role::User, read.to_string()) }
+            NewTurn { parts, client_id, occurred_at, ..NewTurn::new(Role::User, read.to_string()) }
         };
         let append = Append {
             session: session.parse().unwrap(),
