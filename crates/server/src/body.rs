@@ -1,10 +1,10 @@
 //! Reading what a client sends: bodies, addresses and query strings, each with a clear word about what is wrong.
 
-use std::future::Future;
+use std::future::{Future, Ready, ready};
 use std::pin::Pin;
 
 use actix_web::dev::Payload;
-use actix_web::error::{PathError, QueryPayloadError};
+use actix_web::error::PathError;
 use actix_web::http::header::{self, HeaderMap};
 use actix_web::web::{self, Bytes, Data};
 use actix_web::{FromRequest, HttpRequest};
@@ -201,12 +201,38 @@ fn field(path: &str, reason: &str) -> String {
     }
 }
 
-/// How a query string that cannot be accepted is answered.
-pub(crate) fn query_config() -> web::QueryConfig {
-    web::QueryConfig::default().error_handler(|error, _| {
-        let QueryPayloadError::Deserialize(error) = error else { return ApiError::invalid("", "query").into() };
-        let reason = error.to_string();
-        ApiError::invalid(field("", &reason), format!("in the query string: {reason}")).into()
+/// A query string of type `T`. A parameter that cannot be accepted is named.
+pub(crate) struct Query<T>(T);
+
+impl<T> Query<T> {
+    /// What was asked.
+    pub(crate) fn into_inner(self) -> T {
+        self.0
+    }
+}
+
+impl<T: DeserializeOwned> FromRequest for Query<T> {
+    type Error = ApiError;
+    type Future = Ready<Result<Self, ApiError>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        ready(parameters(request.query_string()).map(Self))
+    }
+}
+
+fn parameters<T: DeserializeOwned>(query: &str) -> Result<T, ApiError> {
+    let pairs = serde_urlencoded::Deserializer::new(form_urlencoded::parse(query.as_bytes()));
+    serde_path_to_error::deserialize(pairs).map_err(|error| {
+        let path = error.path().to_string();
+        let reason = error.into_inner().to_string();
+        let path = if path == "." { "" } else { &path };
+        // Standard parsers speak of strings, which is what every parameter is.
+        let told = match reason.as_str() {
+            "invalid digit found in string" | "cannot parse integer from empty string" => "is a whole number",
+            "provided string was not `true` or `false`" => "is true or false",
+            reason => reason,
+        };
+        ApiError::invalid(field(path, &reason), told)
     })
 }
 
@@ -265,6 +291,33 @@ mod tests {
         check(r#"{"items": [{}]}"#, "items[0].count: missing field `count`");
         check(r#"{"items": [], "colour": 1}"#, "colour: unknown field `colour`, expected `items`");
         check("{}", "items: missing field `items`");
+    }
+
+    #[test]
+    fn a_fault_in_a_query_string_is_named_with_its_parameter() {
+        #[derive(Debug, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Asked {
+            #[expect(dead_code, reason = "read by serde alone")]
+            of: String,
+            #[expect(dead_code, reason = "read by serde alone")]
+            limit: Option<crate::wire::Whole<1, 20>>,
+            #[serde(default)]
+            #[expect(dead_code, reason = "read by serde alone")]
+            all: bool,
+        }
+        for (query, detail) in [
+            ("limit=5", "of: missing field `of`"),
+            ("of=a&limit=many", "limit: is a whole number"),
+            ("of=a&limit=", "limit: is a whole number"),
+            ("of=a&limit=21", "limit: is a whole number from 1 to 20, not 21"),
+            ("of=a&all=yes", "all: is true or false"),
+            ("of=a&of=b", "duplicate field `of`"),
+            ("of=a&colour=red", "colour: unknown field `colour`, expected one of `of`, `limit`, `all`"),
+        ] {
+            assert_eq!(parameters::<Asked>(query).unwrap_err().detail(), detail, "{query}");
+        }
+        assert!(parameters::<Asked>("of=%C3%A4+b&limit=20&all=true").is_ok());
     }
 
     #[test]

@@ -305,7 +305,6 @@ fn app(
         .app_data(shared.door.clone())
         .app_data(shared.hosts.clone())
         .app_data(shared.proxy.clone())
-        .app_data(body::query_config())
         .app_data(body::path_config())
         .wrap(from_fn(give_up_late))
         .wrap(from_fn(hosts::check_host))

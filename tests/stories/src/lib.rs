@@ -7,6 +7,7 @@ mod conformance;
 mod context;
 mod crash;
 mod eval;
+mod facts;
 mod files;
 mod five_turns;
 mod forgetting;

@@ -1,6 +1,6 @@
 //! Entities: who and what facts are about. Their names are joined and parted by entries of the journal.
 
-use actix_web::web::{Data, Json as Answer, Path, Query};
+use actix_web::web::{Data, Json as Answer, Path};
 use actix_web::{HttpResponse, get, patch, post};
 use serde::{Deserialize, Serialize};
 use skymem_core::ExchangeId;
@@ -12,7 +12,7 @@ use crate::api::facts::{EntityItem, look};
 use crate::api::pages::page_request;
 use crate::api::turns::TurnFateAnswer;
 use crate::auth::{Reader, Writer};
-use crate::body::Json;
+use crate::body::{Json, Query};
 use crate::error::ApiError;
 use crate::wire::{Moment, Whole, Words};
 

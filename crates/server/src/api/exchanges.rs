@@ -1,6 +1,6 @@
 //! Exchanges: what is remembered, forgotten and pinned.
 
-use actix_web::web::{Data, Json as Answer, Path, Query};
+use actix_web::web::{Data, Json as Answer, Path};
 use actix_web::{delete, get, post, put};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -12,6 +12,7 @@ use uuid::Uuid;
 use crate::api::forget::ChangedAnswer;
 use crate::api::pages::page_request;
 use crate::auth::{Reader, Writer};
+use crate::body::Query;
 use crate::error::ApiError;
 use crate::wire::{Moment, Whole, Word, time_range};
 

@@ -1,6 +1,6 @@
 //! Forgetting, taking it back, and removing for good.
 
-use actix_web::web::{Data, Json as Answer, Query};
+use actix_web::web::{Data, Json as Answer};
 use actix_web::{get, post};
 use serde::{Deserialize, Serialize};
 use skymem_core::{Collection, ExchangeId, SessionId};
@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::api::exchanges::ExchangesAnswer;
 use crate::api::pages::PageQuery;
 use crate::auth::{Admin, Reader, Writer};
-use crate::body::Json;
+use crate::body::{Json, Query};
 use crate::error::ApiError;
 
 /// Forgets exchanges by id, by session or by collection: they are hidden, and all that was learned from them is removed,

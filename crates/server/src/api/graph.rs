@@ -1,7 +1,7 @@
 //! The graph of facts: what is around an entity, how two are linked, which belong together.
 
 use actix_web::http::header;
-use actix_web::web::{Data, Json as Answer, Query};
+use actix_web::web::{Data, Json as Answer};
 use actix_web::{HttpResponse, get};
 use serde::{Deserialize, Serialize};
 use skymem_core::facts::{Community, EntityName, FactPath, Subgraph};
@@ -10,6 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::api::facts::{EntityHeadItem, FactItem, look};
 use crate::auth::Reader;
+use crate::body::Query;
 use crate::error::ApiError;
 use crate::wire::{Moment, Whole, Word};
 

@@ -1,6 +1,6 @@
 //! Sessions: one conversation each, named by the client.
 
-use actix_web::web::{Data, Json as Answer, Path, Query};
+use actix_web::web::{Data, Json as Answer, Path};
 use actix_web::{delete, get, patch};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::api::forget::ChangedAnswer;
 use crate::api::pages::PageQuery;
 use crate::auth::{Reader, Writer};
-use crate::body::Json;
+use crate::body::{Json, Query};
 use crate::error::ApiError;
 use crate::wire::{Change, Whole, Word, Words};
 

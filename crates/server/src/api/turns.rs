@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use actix_web::http::StatusCode;
-use actix_web::web::{Data, Json as Answer, Path, Query};
+use actix_web::web::{Data, Json as Answer, Path};
 use actix_web::{HttpResponse, get, post};
 use chrono::{DateTime, Utc};
 use serde::de::{self, Deserializer, IgnoredAny, SeqAccess, Visitor};
@@ -23,7 +23,7 @@ use crate::api::exchanges::TurnAnswer;
 use crate::api::pages::PageQuery;
 use crate::api::sessions::SessionPath;
 use crate::auth::{Principal, Reader, Writer};
-use crate::body::{Bulk, Text, parse, parse_object};
+use crate::body::{Bulk, Query, Text, parse, parse_object};
 use crate::error::{ApiError, FieldError};
 use crate::wire::{Moment, Word, Words, check_text};
 

@@ -66,10 +66,10 @@ async fn a_bad_address_is_told_what_is_wrong_with_it() {
     in_a_house(|house| async move {
         check(&house, "GET", "/v1/exchanges?colour=red", "", 422, "unknown field `colour`").await;
         check(&house, "GET", "/v1/exchanges?limit=0", "", 422, "from 1 to 200").await;
-        check(&house, "GET", "/v1/exchanges?limit=many", "", 422, "query string").await;
+        check(&house, "GET", "/v1/exchanges?limit=many", "", 422, "limit: is a whole number").await;
         check(&house, "GET", "/v1/exchanges?after=nonsense", "", 422, "page").await;
         check(&house, "GET", "/v1/exchanges?from=yesterday", "", 422, "RFC 3339").await;
-        check(&house, "GET", "/v1/exchanges?pinned=perhaps", "", 422, "query string").await;
+        check(&house, "GET", "/v1/exchanges?pinned=perhaps", "", 422, "pinned: is true or false").await;
         check(&house, "GET", "/v1/sessions?after=1:%00", "", 422, "").await;
         check(&house, "GET", "/v1/exchanges/7", "", 422, "UUID").await;
         check(&house, "GET", "/v1/sessions/a%00b", "", 422, "control characters").await;

@@ -1,7 +1,7 @@
 //! Taking over facts from a file.
 
 use actix_web::http::StatusCode;
-use actix_web::web::{Data, Query};
+use actix_web::web::Data;
 use actix_web::{HttpResponse, post};
 use serde::{Deserialize, Serialize};
 use skymem_core::{Collection, SessionId, Source};
@@ -9,7 +9,7 @@ use skymem_engine::{FactsImported, ImportFormat, ImportRequest, Memory};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::auth::Writer;
-use crate::body::Uploaded;
+use crate::body::{Query, Uploaded};
 use crate::error::ApiError;
 use crate::wire::Word;
 

@@ -4,7 +4,7 @@ pub(crate) mod import;
 mod items;
 pub(crate) mod tell;
 
-use actix_web::web::{Data, Json as Answer, Path, Query};
+use actix_web::web::{Data, Json as Answer, Path};
 use actix_web::{HttpResponse, delete, get};
 use serde::de::{Deserializer, IntoDeserializer};
 use serde::{Deserialize, Serialize};
@@ -16,6 +16,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::api::pages::page_request;
 use crate::api::turns::TurnFateAnswer;
 use crate::auth::{Reader, Writer};
+use crate::body::Query;
 use crate::error::ApiError;
 use crate::wire::{Moment, Whole};
 
