@@ -48,7 +48,8 @@ fn word(chance: u64) -> String {
     word
 }
 
-fn mix(seed: u64, at: u64) -> u64 {
+/// A number by chance, always the same for the same two.
+pub(crate) fn mix(seed: u64, at: u64) -> u64 {
     let mut hasher = DefaultHasher::new();
     (seed, at).hash(&mut hasher);
     hasher.finish()

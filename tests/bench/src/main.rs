@@ -1,6 +1,7 @@
 //! The benchmarks: they start the real program, go through its real doors, and stand beside a baseline in the same run.
 
 mod followups;
+mod graph;
 mod ingest;
 mod invent;
 mod latency;
@@ -69,6 +70,18 @@ enum Bench {
         #[arg(long, default_value_t = 200)]
         questions: usize,
     },
+    /// How long it takes to walk a large graph of facts: in process, beside what a library does, and through the doors
+    Graph {
+        /// Facts in the memory of the one user
+        #[arg(long, default_value_t = 100_000)]
+        facts: usize,
+        /// Questions of each kind
+        #[arg(long, default_value_t = 500)]
+        questions: usize,
+        /// Only in process, without the program
+        #[arg(long)]
+        in_process: bool,
+    },
     /// How fast a bulk import is learned, and how long a turn waits to be accepted meanwhile
     Ingest {
         /// Exchanges to import
@@ -82,6 +95,9 @@ async fn main() -> Result<()> {
     // A provider that is there already is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let Cli { program, bench } = Cli::parse();
+    if let Bench::Graph { facts, questions, in_process: true } = bench {
+        return graph::run(None, facts, questions).await;
+    }
     let program = program
         .canonicalize()
         .with_context(|| format!("no program at {}: build it with `cargo build --release`", program.display()))?;
@@ -93,6 +109,7 @@ async fn main() -> Result<()> {
         }
         Bench::Latency { exchanges, questions } => latency::run(&program, &exchanges, questions).await,
         Bench::Proxy { exchanges, questions } => proxy::run(&program, exchanges, questions).await,
+        Bench::Graph { facts, questions, .. } => graph::run(Some(&program), facts, questions).await,
         Bench::Ingest { exchanges } => ingest::run(&program, exchanges).await,
     }
 }

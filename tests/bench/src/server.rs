@@ -91,6 +91,11 @@ impl Server {
         Ok(serde_json::from_str(&text)?)
     }
 
+    /// The id of its process, while it runs.
+    pub(crate) fn process(&self) -> Option<u32> {
+        self.child.id()
+    }
+
     /// An address of this server.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("{}{path}", self.door.url)

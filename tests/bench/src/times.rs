@@ -24,7 +24,7 @@ impl Times {
     /// A row of a table: what was timed, and its quantiles.
     pub(crate) fn row(&self, of: &str) -> Vec<String> {
         let mut row = vec![of.to_owned(), self.0.len().to_string()];
-        row.extend([0.5, 0.95, 0.99].map(|share| format!("{:.1}", self.quantile_ms(share))));
+        row.extend([0.5, 0.95, 0.99].map(|share| format!("{:.2}", self.quantile_ms(share))));
         row
     }
 }

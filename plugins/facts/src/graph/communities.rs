@@ -318,6 +318,20 @@ mod tests {
                     home[entity as usize] = number;
                 }
             }
+            // Each hangs together: from its first member one comes to all others without leaving it.
+            for group in &groups {
+                let mut reached = vec![group.entities[0]];
+                let mut next = 0;
+                while let Some(&here) = reached.get(next) {
+                    for (_, other) in small.beside(here) {
+                        if group.entities.contains(&other) && !reached.contains(&other) {
+                            reached.push(other);
+                        }
+                    }
+                    next += 1;
+                }
+                prop_assert_eq!(reached.len(), group.entities.len());
+            }
             let holding: Vec<(u32, u32)> =
                 (0..).zip(&small.pairs).filter(|&(fact, _)| small.walkable(fact)).map(|(_, &pair)| pair).collect();
             prop_assume!(holding.iter().any(|(a, b)| a != b));

@@ -15,8 +15,8 @@ use super::{Net, Notes};
 /// HippoRAG walks its facts with (Gutiérrez et al., NeurIPS 2024), keeps a single seed before everything else.
 const DAMPING: f64 = 0.5;
 
-/// What an entity holds for each of its facts is not worth being pushed on when it is less. All pushes together look at no
-/// more than `2 / (1 - DAMPING) / WORTH` facts.
+/// What an entity holds for each of its facts is not worth being pushed on when it is less, except once by a seed. All other
+/// pushes together look at no more than `2 / (1 - DAMPING) / WORTH` facts.
 const WORTH: f64 = 1e-5;
 
 impl Net {
@@ -33,6 +33,8 @@ impl Net {
         let mut push = Push::new(self);
         for &(entity, weight) in seeds.iter().filter(usable) {
             push.receive(entity, weight / largest / all);
+            // However many facts a seed has: what it holds goes on at least once.
+            push.wait(entity);
         }
         while let Some(entity) = push.waiting.pop_front() {
             push.pass_on(entity, &walkable);
@@ -71,7 +73,13 @@ impl<'a> Push<'a> {
             self.reached.push(entity);
         }
         self.held.set(entity, held + share);
-        if !self.waits.get(entity) && held + share >= WORTH * f64::from(self.net.degree(entity)) {
+        if held + share >= WORTH * f64::from(self.net.degree(entity)) {
+            self.wait(entity);
+        }
+    }
+
+    fn wait(&mut self, entity: u32) {
+        if !self.waits.get(entity) {
             self.waits.set(entity, true);
             self.waiting.push_back(entity);
         }
@@ -163,6 +171,14 @@ mod tests {
         let ranks = net(3, &[(0, 1), (0, 2), (2, 0)]).rank(&[(0, 1.0)], every);
 
         assert_eq!(order(&ranks), [0, 2, 1]);
+    }
+
+    #[test]
+    fn a_seed_with_very_many_facts_still_ranks_what_it_is_linked_with() {
+        let ranks = star(150_000).rank(&[(0, 1.0), (7, 1.0)], every);
+
+        assert_eq!(ranks.len(), 150_001);
+        assert!((sum(&ranks) - 1.0).abs() < 1e-6);
     }
 
     #[test]

@@ -106,6 +106,7 @@ mod tests {
         let mut out = Vec::new();
         write(graph, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
+        assert!(!text.contains("]]>"), "readers refuse it outside of CDATA: {text}");
         let mut reader = Reader::from_str(&text);
         let (mut found, mut key) = (Vec::<Read>::new(), None::<String>);
         loop {

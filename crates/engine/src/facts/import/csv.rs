@@ -226,7 +226,7 @@ mod tests {
         check(
             "subject,predicate,object,valid_from,valid_to,confidence,object_is_literal,subject_kind\n\
              ,uses,b\n--,uses,b\na,,b\na,u$es,b\na,uses\na,uses,A\na,uses,b,2024-02-30\na,uses,b,,soon\n\
-             a,uses,b,2024,2023\na,uses,b,,,0\na,uses,b,,,NaN\na,uses,b,,,,maybe\na,uses,b,,,,,robot\n\
+             a,uses,b,2024-01,2024\na,uses,b,,,0\na,uses,b,,,NaN\na,uses,b,,,,maybe\na,uses,b,,,,,robot\n\
              a,uses,b,,,,,,more\na,uses,**,,,,false\na,uses,b",
             &[
                 "2 unreadable: subject: the name of an entity has a letter or a digit",
