@@ -23,6 +23,8 @@ pub(crate) struct Question {
     pub(crate) oneself: Oneself,
     /// Its words in lower case, without those of names.
     pub(crate) words: BTreeSet<String>,
+    /// Those that the person calls their own: "my address".
+    pub(crate) own: BTreeSet<String>,
     /// Those among them that mean something.
     pub(crate) content: BTreeSet<String>,
     /// It asks for what was before.
@@ -67,7 +69,8 @@ pub(crate) fn read(text: &str, glance: &Glance<'_>) -> Question {
         }
         place += 1;
     }
-    if question.oneself >= Oneself::Perhaps && question.content.is_empty() && asks_for_all(&question.words) {
+    let bare = question.content.is_empty() && question.named.is_empty();
+    if bare && question.oneself >= Oneself::Perhaps && asks_for_all(&question.words) {
         question.oneself = Oneself::Whole;
     }
     question
@@ -84,8 +87,12 @@ impl Question {
         }
         self.past |= is_any(word, BEFORE);
         self.links |= LINKED.split_whitespace().any(|beginning| word.starts_with(beginning));
-        if word == "like" && is_no_liking(before, after) {
+        if is_idiom(word, before, after) {
             return;
+        }
+        let last = before.iter().rev().find(|token| token.is_word);
+        if last.is_some_and(|last| is_any(&last.lower, MINE)) {
+            self.own.insert(word.to_owned());
         }
         self.words.insert(word.to_owned());
         if word.chars().count() > 1 && !is_any(word, FUNCTION) && !is_pronoun(word) && !is_any(word, BEFORE) {
@@ -94,14 +101,19 @@ impl Question {
     }
 }
 
-/// "I would like to", "it looks like".
-fn is_no_liking(before: &[Token<'_>], after: &[Token<'_>]) -> bool {
+/// "I would like to", "it looks like", "how this works": nobody's likes, nobody's work.
+fn is_idiom(word: &str, before: &[Token<'_>], after: &[Token<'_>]) -> bool {
     let before = before.iter().rev().find(|token| token.is_word).map(|token| token.lower.as_str()).unwrap_or_default();
     let after = after.iter().find(|token| token.is_word).map(|token| token.lower.as_str()).unwrap_or_default();
     let looks = ["look", "feel", "sound", "seem", "taste", "smell"];
-    is_any(before, "would d it something that this")
-        || looks.iter().any(|look| before.starts_with(look))
-        || after == "to"
+    match word {
+        "like" => {
+            let no_liking = is_any(before, "would d it something that this") || after == "to";
+            no_liking || looks.iter().any(|look| before.starts_with(look))
+        }
+        "work" | "works" | "worked" | "working" => is_any(before, "it this that these those t not they"),
+        _ => false,
+    }
 }
 
 /// "What do you know about me?", "Wer bin ich?"
@@ -207,6 +219,8 @@ fn has_no_spaces(c: char) -> bool {
 
 const ABOUT_ONESELF: &str = "i my mine myself we our ours ourselves \
     ich mein meine meinem meinen meiner meines mich wir unser unsere unserem unseren unserer unseres 我 我的 私 僕 俺";
+
+const MINE: &str = "my our mein meine meinem meinen meiner meines unser unsere unserem unseren unserer unseres";
 
 const ABOUT_SOMEBODY_HERE: &str = "me us you your yours yourself mir uns du dich dir dein deine deinem deinen deiner \
     deines euch euer eure";

@@ -88,6 +88,11 @@ impl Predicates {
         Ok(Self { known })
     }
 
+    /// What is known of each that is known.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Traits> {
+        self.known.values()
+    }
+
     /// What is known of a predicate.
     pub(crate) fn traits(&self, predicate: &str) -> Traits {
         self.known.get(predicate).cloned().unwrap_or_else(|| Traits::unknown(predicate))

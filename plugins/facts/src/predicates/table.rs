@@ -172,7 +172,7 @@ pub(super) const TABLE: &[Row] = &[
     of_a_thing(
         "works_on",
         MANY,
-        ("{s} works on {o}", "{s} works on {o}"),
+        ("{s} works on {o}", "{o} is worked on by {s}"),
         "work works worked working project* arbeit* projekt*",
         (Person, Project),
     ),
@@ -438,7 +438,7 @@ pub(super) const TABLE: &[Row] = &[
     of_a_thing(
         "uses",
         MANY,
-        ("{s} uses {o}", "{s} uses {o}"),
+        ("{s} uses {o}", "{o} is used by {s}"),
         "use uses used using run? runs? database* technolog* tool* stack* language* framework* nutz* benutz* verwend* setzt datenbank* werkzeug* technik",
         (Other, Technology),
     ),

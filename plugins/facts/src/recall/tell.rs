@@ -19,7 +19,7 @@ pub(crate) fn recall(weighed: &Weighed, glance: &Glance<'_>, said: &HashMap<Seq,
     let facts: Vec<Sighted<'_>> = weighed.facts.iter().filter_map(|place| glance.at(*place)).collect();
     let first = facts.first()?;
     let subject = weighed.way.first().copied().unwrap_or(first.subject);
-    let text = if weighed.way.is_empty() { sentence(glance, first) } else { way(glance, &facts) };
+    let text = if weighed.way.is_empty() { sentence(glance, first) } else { way(glance, &facts, &weighed.way) };
     Some(Recall {
         id: id(glance, &weighed.facts),
         layer: NAME,
@@ -59,9 +59,13 @@ fn day(at: DateTime<Utc>) -> String {
     at.format(form).to_string()
 }
 
-/// Each hop as a sentence, in the order of the way.
-fn way(glance: &Glance<'_>, facts: &[Sighted<'_>]) -> String {
-    let hops = facts.iter().map(|sighted| format!("{}{}", glance.sentence(sighted), times(sighted)));
+/// Each hop as a sentence, in the order of the way, which passes `entities`.
+fn way(glance: &Glance<'_>, facts: &[Sighted<'_>], entities: &[u32]) -> String {
+    let hops = facts.iter().zip(entities).map(|(sighted, from)| {
+        let forwards = sighted.subject == *from;
+        let told = if forwards { glance.sentence(sighted) } else { glance.inverse(sighted) };
+        told + &times(sighted)
+    });
     format!("{}.", hops.collect::<Vec<_>>().join("; "))
 }
 

@@ -22,7 +22,7 @@ const LONGEST_WAY: usize = 4;
 const MOST_PAIRS: usize = 3;
 
 /// The share of a question's words that must ask for what is known of the person who only says "I".
-const LEAST_SHARE: f32 = 0.25;
+const LEAST_SHARE: f32 = 0.3;
 
 /// Facts that count less than this share of the best are passed over.
 const LEAST_OF_BEST: f32 = 0.6;
@@ -93,7 +93,7 @@ struct Scales<'a, 'g> {
     only_related: BTreeSet<u32>,
     /// By predicate: the share of the question's words that ask for it.
     met: HashMap<u32, f32>,
-    /// By predicate: whether it is a relation whose words occur.
+    /// By entity: how near it is to what is asked about, 0 to 1.
     ranks: HashMap<u32, f32>,
 }
 
@@ -102,14 +102,15 @@ impl<'a, 'g> Scales<'a, 'g> {
         let mut asked: BTreeMap<u32, Asked> = question.named.iter().map(|entity| (*entity, Asked::Named)).collect();
         let met = met(question, glance);
         if let Some(own) = glance.oneself() {
-            let all_asked = |met: &HashMap<u32, f32>| {
-                !question.content.is_empty() && met.values().any(|share| *share > 0.0) && all_met(question, glance)
+            let all_asked = || {
+                let known = |word: &String| glance.view.asks_for_something(word);
+                !met.is_empty() && !question.content.is_empty() && question.content.iter().all(known)
             };
             match question.oneself {
                 Oneself::Whole => asked.insert(own, Asked::Named),
                 Oneself::Yes => asked.insert(own, Asked::Oneself),
                 // Whoever is only spoken to, or not even that, is meant when there is nothing else it could be about.
-                Oneself::Perhaps | Oneself::No if question.named.is_empty() && all_asked(&met) => {
+                Oneself::Perhaps | Oneself::No if question.named.is_empty() && all_asked() => {
                     asked.insert(own, Asked::Oneself)
                 }
                 Oneself::Perhaps | Oneself::No => None,
@@ -124,23 +125,16 @@ impl<'a, 'g> Scales<'a, 'g> {
 
     /// "My sister", "Annas Schwester": whoever that is is asked about, and not who has the sister.
     fn follow_relations(&mut self) {
-        let relations: Vec<u32> = self
-            .met
-            .iter()
-            .filter(|(predicate, share)| **share > 0.0 && self.is_relation(**predicate))
-            .map(|(predicate, _)| *predicate)
-            .collect();
-        if relations.is_empty() {
+        let relations: Vec<u32> = self.met.keys().copied().filter(|predicate| self.is_relation(*predicate)).collect();
+        let speaks_of_one = self.question.words.iter().any(|word| self.glance.view.asks_for_a_relation(word));
+        if relations.is_empty() && !speaks_of_one {
             return;
         }
         let mut related = Vec::new();
         for entity in self.asked.keys() {
             let own = self.glance.groups_of(*entity).iter().flat_map(|group| self.glance.group(*group));
             let meant = own.filter(|sighted| relations.contains(&sighted.predicate) && self.holds(sighted));
-            related.extend(meant.filter_map(|sighted| match sighted.value {
-                Value::Entity(other) => Some(other),
-                Value::Literal(_) => None,
-            }));
+            related.extend(meant.filter_map(|sighted| entity_of(sighted.value)));
         }
         self.only_related =
             self.asked.iter().filter(|(_, asked)| **asked == Asked::Oneself).map(|(own, _)| *own).collect();
@@ -171,6 +165,21 @@ impl<'a, 'g> Scales<'a, 'g> {
         self.glance.traits(predicate).is_some_and(|traits| traits.relation)
     }
 
+    /// Whether a word of the question asks for a predicate.
+    fn asks(&self, predicate: u32, word: &str) -> bool {
+        self.met.contains_key(&predicate) && self.glance.traits(predicate).is_some_and(|traits| traits.meets(word))
+    }
+
+    /// Whether it is the person's own, of whom somebody related is spoken: who that is, or "my address".
+    fn is_own(&self, predicate: u32) -> bool {
+        self.is_relation(predicate) || self.question.own.iter().any(|word| self.asks(predicate, word))
+    }
+
+    /// Whether the question asks for something else than for who somebody is to somebody.
+    fn asks_for_more(&self) -> bool {
+        self.met.keys().any(|predicate| !self.is_relation(*predicate))
+    }
+
     /// Whether a fact holds when it is asked about: now, or in the time that the question speaks of.
     fn holds(&self, sighted: &Sighted<'_>) -> bool {
         sighted.holds(Some(self.when.at)) || self.held_in_the_past(sighted)
@@ -185,49 +194,66 @@ impl<'a, 'g> Scales<'a, 'g> {
     }
 
     fn facts(&self) -> Vec<Weighed> {
-        let mut seen: HashSet<Place> = HashSet::new();
         let mut weighed = Vec::new();
-        let near = self
-            .asked
-            .iter()
-            .flat_map(|(entity, asked)| self.glance.about(*entity).map(|sighted| (*entity, *asked, sighted)));
+        let mut seen: HashSet<Place> = HashSet::new();
+        let mut answered: BTreeSet<u32> = BTreeSet::new();
         let mut further: BTreeSet<u32> = BTreeSet::new();
-        for (entity, asked, sighted) in near.take(MOST_CANDIDATES) {
-            let other = match sighted.value {
-                Value::Entity(object) if sighted.subject == entity => Some(object),
-                Value::Entity(_) => Some(sighted.subject),
-                Value::Literal(_) => None,
-            };
-            if asked != Asked::Oneself && self.holds(&sighted) {
-                further.extend(other.filter(|other| !self.asked.contains_key(other)));
+        for (entity, asked, sighted) in self.candidates() {
+            let met = self.met.contains_key(&sighted.predicate);
+            if (met || asked != Asked::Oneself) && self.holds(&sighted) {
+                let other = if sighted.subject == entity { sighted.value } else { Value::Entity(sighted.subject) };
+                further.extend(entity_of(other).filter(|other| !self.asked.contains_key(other)));
             }
-            if seen.insert(sighted.place) {
-                weighed.extend(self.near(&sighted));
+            if seen.insert(sighted.place)
+                && let Some(one) = self.near(&sighted)
+            {
+                if met && one.fate.is_none() {
+                    answered.insert(sighted.predicate);
+                }
+                weighed.push(one);
             }
         }
-        if !weighed.iter().any(|one| one.fate.is_none() && one.score > 0.7) {
-            let own = further.iter().flat_map(|entity| self.glance.groups_of(*entity));
-            let facts = own.flat_map(|group| self.glance.group(*group)).take(MOST_CANDIDATES);
-            weighed.extend(
-                facts.filter(|sighted| seen.insert(sighted.place)).filter_map(|sighted| self.further(&sighted)),
-            );
-        }
+        // What the question asks for beyond that may be said of those next to them.
+        let open = |predicate: u32| {
+            let asks = |word: &String| self.asks(predicate, word) && !answered.iter().any(|one| self.asks(*one, word));
+            self.question.words.iter().any(asks)
+        };
+        let own = further.iter().flat_map(|entity| self.glance.groups_of(*entity));
+        let facts = own.flat_map(|group| self.glance.group(*group)).take(MOST_CANDIDATES);
+        let facts = facts.filter(|sighted| open(sighted.predicate) && seen.insert(sighted.place));
+        weighed.extend(facts.filter_map(|sighted| self.further(&sighted)));
         weighed
+    }
+
+    /// The facts of whoever is asked about: those first that are asked for.
+    fn candidates(&self) -> impl Iterator<Item = (u32, Asked, Sighted<'_>)> {
+        let of = |met: bool| {
+            let facts = self.asked.iter().flat_map(move |(entity, asked)| {
+                let about = self.glance.about(*entity);
+                about
+                    .filter(move |sighted| self.met.contains_key(&sighted.predicate) == met)
+                    .map(|sighted| (*entity, *asked, sighted))
+            });
+            facts.take(MOST_CANDIDATES)
+        };
+        of(true).chain(of(false))
     }
 
     /// A fact of somebody who is asked about.
     fn near(&self, sighted: &Sighted<'_>) -> Option<Weighed> {
-        let object = if let Value::Entity(object) = sighted.value { self.asked.get(&object) } else { None };
+        let object = entity_of(sighted.value).and_then(|object| self.asked.get(&object));
         let subject = self.asked.get(&sighted.subject);
         let both = subject.is_some() && object.is_some();
         let asked = subject.max(object).copied()?;
         let met = self.met.get(&sighted.predicate).copied().unwrap_or_default();
         let named = self.words_of(sighted);
         let held_back =
-            self.only_related.contains(&sighted.subject) && object.is_none() && !self.is_relation(sighted.predicate);
+            self.only_related.contains(&sighted.subject) && object.is_none() && !self.is_own(sighted.predicate);
         let enough = asked != Asked::Oneself || met.max(named) >= LEAST_SHARE;
         let base = match () {
             () if held_back => 0.0,
+            // Who the sister is helps; where she lives was asked.
+            () if met > 0.0 && enough && self.is_relation(sighted.predicate) && self.asks_for_more() => 0.75,
             () if both && (met > 0.0 || asked == Asked::Named) => 0.95,
             () if met > 0.0 && enough => 0.9,
             () if named > 0.0 && enough => 0.8,
@@ -241,7 +267,7 @@ impl<'a, 'g> Scales<'a, 'g> {
     fn further(&self, sighted: &Sighted<'_>) -> Option<Weighed> {
         let met = self.met.get(&sighted.predicate).copied().unwrap_or_default();
         let named = self.words_of(sighted);
-        self.weighed(sighted, if met > 0.0 { 0.6 } else { 0.0 }, met, named)
+        self.weighed(sighted, if met > 0.0 { 0.7 } else { 0.0 }, met, named)
     }
 
     fn weighed(&self, sighted: &Sighted<'_>, base: f32, met: f32, named: f32) -> Option<Weighed> {
@@ -271,7 +297,7 @@ impl<'a, 'g> Scales<'a, 'g> {
     /// The share of the words of what the fact says, beyond who is asked about, that the question has.
     fn words_of(&self, sighted: &Sighted<'_>) -> f32 {
         let value = match sighted.value {
-            Value::Entity(object) if self.asked.contains_key(&object) => self.glance.called(sighted.subject, false),
+            Value::Entity(object) if self.asked.contains_key(&object) => self.glance.called(sighted.subject),
             value => self.glance.text(value),
         };
         let words = question::content_words(&value);
@@ -324,12 +350,8 @@ fn met(question: &Question, glance: &Glance<'_>) -> HashMap<u32, f32> {
     all.collect()
 }
 
-/// Whether every word that means something asks for some predicate.
-fn all_met(question: &Question, glance: &Glance<'_>) -> bool {
-    let asks = |word: &String| {
-        (0..glance.predicates()).filter_map(|predicate| glance.traits(predicate)).any(|traits| traits.meets(word))
-    };
-    question.content.iter().all(asks)
+fn entity_of(value: Value) -> Option<u32> {
+    if let Value::Entity(entity) = value { Some(entity) } else { None }
 }
 
 fn share(some: usize, all: usize) -> f32 {

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use skymem_core::facts::{EntityKind, EntityName, Holds, Object, Predicate, Statement};
@@ -20,7 +21,7 @@ const NAME: &str = "name";
 
 impl View {
     /// What `claims` come to, in whichever order they are.
-    pub(crate) fn build(user: UserId, mut claims: Vec<Claim>, predicates: &Predicates) -> Self {
+    pub(crate) fn build(user: UserId, mut claims: Vec<Claim>, predicates: &Arc<Predicates>) -> Self {
         claims.sort_by(|one, other| one.order().cmp(&other.order()));
         let mut builder = Builder::of(user, &claims, predicates);
         for claim in claims {
@@ -31,7 +32,7 @@ impl View {
 }
 
 struct Builder<'a> {
-    known: &'a Predicates,
+    known: &'a Arc<Predicates>,
     names: Names,
     /// How names are compared, and the number of each.
     normals: Normals,
@@ -55,7 +56,7 @@ struct Builder<'a> {
 
 impl<'a> Builder<'a> {
     /// Knows who is meant by each name that occurs in `claims`, which are in the order in which they were said.
-    fn of(user: UserId, claims: &[Claim], known: &'a Predicates) -> Self {
+    fn of(user: UserId, claims: &[Claim], known: &'a Arc<Predicates>) -> Self {
         let mut normals = Normals::default();
         let mut naming = Latest::default();
         let mut told = Vec::new();
@@ -100,7 +101,7 @@ impl<'a> Builder<'a> {
             files: Numbers::default(),
             turns: HashMap::new(),
             next_turn: 0,
-            view: View::empty(user, naming),
+            view: View::empty(user, naming, known),
         };
         builder.learn_own_names(claims);
         builder
@@ -351,12 +352,13 @@ impl<'a> Builder<'a> {
 }
 
 impl View {
-    fn empty(user: UserId, naming: Latest) -> Self {
+    fn empty(user: UserId, naming: Latest, known: &Arc<Predicates>) -> Self {
         Self {
             user,
             claims: Vec::new(),
             beings: Vec::new(),
             predicates: Vec::new(),
+            known: Arc::clone(known),
             literals: Vec::new(),
             groups: Vec::new(),
             links: Vec::new(),

@@ -15,6 +15,9 @@ use super::{Being, Folded, Group, Said, SaidWhat, Source, Value, View, Written};
 use crate::predicates::Traits;
 use crate::timeline::{self, Held, Told, What};
 
+/// The person whose memory it is, in sentences.
+const THE_USER: &str = "the user";
+
 /// What may be seen of what was told.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Sight {
@@ -367,7 +370,7 @@ impl<'a> Glance<'a> {
     /// The words of a value.
     pub(crate) fn text(&self, value: Value) -> String {
         match value {
-            Value::Entity(entity) => self.called(entity, false),
+            Value::Entity(entity) => self.called(entity),
             Value::Literal(literal) => self.literal(literal).to_owned(),
         }
     }
@@ -376,20 +379,31 @@ impl<'a> Glance<'a> {
         self.view.literals.get(literal as usize).map(|literal| literal.text.as_str()).unwrap_or_default()
     }
 
-    /// An entity as it is named in a sentence, or at the beginning of one.
-    pub(crate) fn called(&self, entity: u32, begins: bool) -> String {
+    /// An entity as it is named within a sentence.
+    pub(crate) fn called(&self, entity: u32) -> String {
         if self.is_self(entity) {
-            return if begins { "The user" } else { "the user" }.to_owned();
+            return THE_USER.to_owned();
         }
         self.head(entity).map(|head| head.name.as_str().to_owned()).unwrap_or_default()
     }
 
     /// A fact as a sentence, without the full stop.
     pub(crate) fn sentence(&self, sighted: &Sighted<'_>) -> String {
-        let subject = self.called(sighted.subject, true);
-        self.traits(sighted.predicate)
-            .map(|traits| traits.sentence(&subject, &self.text(sighted.value)))
-            .unwrap_or_default()
+        self.told(sighted, Traits::sentence)
+    }
+
+    /// The same, told from its value's side.
+    pub(crate) fn inverse(&self, sighted: &Sighted<'_>) -> String {
+        self.told(sighted, Traits::inverse)
+    }
+
+    fn told(&self, sighted: &Sighted<'_>, form: fn(&Traits, &str, &str) -> String) -> String {
+        let Some(traits) = self.traits(sighted.predicate) else { return String::new() };
+        let sentence = form(traits, &self.called(sighted.subject), &self.text(sighted.value));
+        match sentence.strip_prefix(THE_USER) {
+            Some(rest) => format!("The user{rest}"),
+            None => sentence,
+        }
     }
 
     /// A fact in full.

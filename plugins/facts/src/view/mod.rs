@@ -8,13 +8,14 @@ mod glance;
 mod shelf;
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use skymem_core::facts::{EntityId, EntityKind, EntityName, FactId, Origin, Predicate};
 use skymem_core::{Collection, ExchangeId, Seq, SessionId, UserId};
 
 use crate::graph::Net;
-use crate::predicates::Traits;
+use crate::predicates::{Predicates, Traits};
 use crate::timeline::Held;
 
 pub(crate) use self::glance::{Glance, Place, Sight, Sighted};
@@ -28,6 +29,8 @@ pub(crate) struct View {
     claims: Vec<Said>,
     beings: Vec<Being>,
     predicates: Vec<(Predicate, Traits)>,
+    /// What is known of all predicates there are.
+    known: Arc<Predicates>,
     literals: Vec<Literal>,
     groups: Vec<Group>,
     /// Who is linked to whom by which group.
@@ -172,6 +175,16 @@ impl View {
     /// The longest name of an entity, in words.
     pub(crate) fn longest_name(&self) -> usize {
         self.longest_name
+    }
+
+    /// Whether a word of a question asks for any predicate there is.
+    pub(crate) fn asks_for_something(&self, word: &str) -> bool {
+        self.known.all().chain(self.predicates.iter().map(|(_, traits)| traits)).any(|traits| traits.meets(word))
+    }
+
+    /// Whether a word says who somebody is to somebody: "brother".
+    pub(crate) fn asks_for_a_relation(&self, word: &str) -> bool {
+        self.known.all().any(|traits| traits.relation && traits.meets(word))
     }
 
     /// Whether a name begins with this word.

@@ -23,7 +23,7 @@ pub(crate) struct Shelf {
 #[derive(Debug)]
 struct Inner {
     db: PgPool,
-    predicates: Predicates,
+    predicates: Arc<Predicates>,
     room: Room,
     views: Mutex<LruCache<UserId, Kept>>,
     pasts: Mutex<LruCache<(UserId, Sight), Kept>>,
@@ -48,7 +48,7 @@ struct Kept {
 impl Shelf {
     pub(crate) fn new(db: PgPool, predicates: Predicates, room: Room) -> Self {
         let (views, pasts) = (Mutex::new(LruCache::unbounded()), Mutex::new(LruCache::unbounded()));
-        let reading = Mutex::default();
+        let (reading, predicates) = (Mutex::default(), Arc::new(predicates));
         Self { inner: Arc::new(Inner { db, predicates, room, views, pasts, reading }) }
     }
 
@@ -151,7 +151,7 @@ impl Inner {
 
     async fn build(&self, user: UserId, sight: Sight) -> Result<Arc<View>, LayerError> {
         let claims = sql::claims(&self.db, user, sight.known_at, sight.said_by).await?;
-        let predicates = self.predicates.clone();
+        let predicates = Arc::clone(&self.predicates);
         let view = tokio::task::spawn_blocking(move || View::build(user, claims, &predicates));
         view.await.map(Arc::new).map_err(|_| broke_down())
     }
