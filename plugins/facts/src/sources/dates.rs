@@ -21,7 +21,9 @@ pub(super) struct When {
 
 /// What `text` says of time, and `text` without it.
 pub(super) fn take(text: &str, said_at: DateTime<Utc>) -> (String, When) {
-    let Some(forms) = FORMS.as_ref() else { return (text.to_owned(), When::default()) };
+    let Some(forms) = FORMS.as_ref() else {
+        return (text.to_owned(), When::default());
+    };
     let today = said_at.date_naive();
     let start = |words: Option<&str>| words.and_then(|words| first_day(forms, words, today)).and_then(midnight);
     let mut when = When::default();
@@ -43,6 +45,11 @@ pub(super) fn take(text: &str, said_at: DateTime<Utc>) -> (String, When) {
     let left = forms.at.replace_all(&left, |found: &Captures<'_>| {
         when.at = when.at.or(start(group(found, "named")).or(start(group(found, "bare"))));
         " "
+    });
+    // German needs no word before a year: "ich zog 2019 nach Rom".
+    let left = forms.bare_year.replace_all(&left, |found: &Captures<'_>| {
+        when.at = when.at.or(start(group(found, "year")));
+        group(found, "before").unwrap_or_default().to_owned()
     });
     let mut tidy = left.split_whitespace().collect::<Vec<_>>().join(" ");
     for sign in [" ,", " ."] {
@@ -149,7 +156,8 @@ fn meaning<T: Copy>(table: &[(T, &[&str])], word: &str) -> Option<T> {
 const UNIT: &str = "years?|yrs?|months?|weeks?|days?|jahre?n?|jahr|monate?n?|wochen?|tage?n?";
 const ABOUT: &str = "(?:(?:about|around|roughly|over|more than|almost|nearly|just|only|now|the last|the past|etwa|ungefähr|rund|\
                      knapp|fast|über|mehr als|gut|ca\\.|erst|nun|den letzten|mittlerweile|inzwischen|schon|bereits)\\s+)?";
-const PART: &str = "(?:(?:early|mid|late|the\\s+(?:beginning|start|middle|end)\\s+of|anfang|mitte|ende|frühjahr)[\\s-]+)";
+const PART: &str =
+    "(?:(?:early|mid|late|the\\s+(?:beginning|start|middle|end)\\s+of|anfang|mitte|ende|frühjahr)[\\s-]+)";
 const LAST: &str = "last|this|past|letzte[mnrs]?|vergangene[mnrs]?|vorige[mnrs]?|diese[mnrs]?";
 
 /// The patterns of this file, compiled once.
@@ -158,6 +166,7 @@ struct Forms {
     since: Regex,
     until: Regex,
     at: Regex,
+    bare_year: Regex,
     /// Says that there is a time, not which.
     vague: Regex,
     /// One period, whole.
@@ -184,12 +193,13 @@ fn forms() -> Option<Forms> {
     let month_first = format!("(?:{months})\\s+(?:the\\s+)?\\d{{1,2}}(?:st|nd|rd|th)?(?:,?\\s+{year}\\b)?\\b");
     let of_year = "this\\s+year|last\\s+year|of\\s+(?:this|last)\\s+year|dieses\\s+jahres|letzten\\s+jahres";
     let month = format!("{PART}?(?:{months})(?:\\s+(?:{year}|{of_year}))?");
-    let last = format!(
-        "(?:{LAST})\\s+(?:year|month|week|weekend|jahr(?:es)?|monats?|woche|wochenende|{weekdays}|{months})"
-    );
+    let last =
+        format!("(?:{LAST})\\s+(?:year|month|week|weekend|jahr(?:es)?|monats?|woche|wochenende|{weekdays}|{months})");
     let near = "the\\s+day\\s+before\\s+yesterday|yesterday|vorgestern|gestern|today|heute";
     // What needs no "in" before it to be a time, and what does.
-    let bare = format!("{iso}|{dotted}|{day_first}|{month_first}|{ago}|(?:the\\s+)?(?:{last})|{near}|{PART}(?:{months}|{year})(?:\\s+{year})?");
+    let bare = format!(
+        "{iso}|{dotted}|{day_first}|{month_first}|{ago}|(?:the\\s+)?(?:{last})|{near}|{PART}(?:{months}|{year})(?:\\s+{year})?"
+    );
     let named = format!(
         "{iso}|{dotted}|{day_first}|{month_first}|{month}|{ago}|(?:(?:the|de[rmn])\\s+)?(?:{last})|{near}|\
          {PART}?(?:the\\s+year\\s+|jahre?\\s+)?{year}|(?:{weekdays})"
@@ -221,6 +231,9 @@ fn forms() -> Option<Forms> {
         at: compile(&format!(
             "{starts}(?:(?:(?:back\\s+)?in|on|around|im|am|in\\s+der|zum|um|gegen)\\s+(?P<named>{named})|(?P<bare>{bare}))\
              (?:\\b|\\.)\\)?"
+        ))?,
+        bare_year: compile(&format!(
+            "(?i)(?P<before>(?:^|\\s)(?:ich|wir|bin|sind|ist|habe|haben|hat|wurde|zog|zogen))\\s+(?P<year>{year})\\b"
         ))?,
         vague: compile(&vague)?,
         ago: compile(&format!("(?i)^(?:vor\\s+)?{ABOUT}(?P<number>{number})\\s+(?P<unit>{UNIT})(?:\\s+ago)?$"))?,
@@ -262,7 +275,8 @@ impl Parts {
         let any = |names: [&str; 4]| names.into_iter().find_map(|name| group(found, name)).map(str::to_owned);
         Self {
             year: any(["y1", "y2", "y3", "y4"]).and_then(|year| year.parse().ok()),
-            month: any(["m1", "m2", "m3", "m4"]).and_then(|month| month.parse().ok().or_else(|| number_of_month(&month))),
+            month: any(["m1", "m2", "m3", "m4"])
+                .and_then(|month| month.parse().ok().or_else(|| number_of_month(&month))),
             day: any(["d1", "d2", "d3", "d4"]).and_then(|day| day.parse().ok()),
         }
     }
@@ -450,6 +464,7 @@ mod tests {
         check("im letzten Jahr", "..@2025-01-01", "");
         check("Ende März 2020 zog ich um", "..@2020-03-01", "zog ich um");
         check("gestern", "..@2026-09-15", "");
+        check("Ich zog 2019 nach Rom", "..@2019-01-01", "Ich zog nach Rom");
         check("vor drei Monaten", "..@2026-06-01", "");
         check("Bis März 2024 habe ich", "..2024-03-01", "habe ich");
         check("Von 2016 bis 2020 habe ich", "2016-01-01..2020-01-01", "habe ich");
@@ -458,7 +473,14 @@ mod tests {
 
     #[test]
     fn what_only_looks_like_a_time_is_left_alone() {
-        for text in ["I may move", "we march on", "I live in Augusta", "Office 2019", "I have 2024 books", "der Mai ist gekommen"] {
+        for text in [
+            "I may move",
+            "we march on",
+            "I live in Augusta",
+            "Office 2019",
+            "I have 2024 books",
+            "der Mai ist gekommen",
+        ] {
             check(text, "..", text);
         }
     }
