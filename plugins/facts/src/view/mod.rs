@@ -6,6 +6,8 @@
 mod build;
 mod glance;
 mod shelf;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
