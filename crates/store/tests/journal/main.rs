@@ -8,4 +8,6 @@ mod isolation;
 mod keys;
 mod migrate;
 mod scratch;
+mod sealed;
 mod sessions;
+mod stated;
