@@ -15,6 +15,7 @@ use crate::files::{FileName, MemoryFiles};
 use crate::models::{Embedder, ModelError, SharedChatModel};
 use crate::query::Query;
 use crate::recall::{Considered, Recall, RecallId};
+use crate::vault::Vault;
 
 /// One way of remembering. Derived state: everything in it can be learned again from the journal.
 ///
@@ -154,6 +155,11 @@ pub trait Layer: Send + Sync {
 
     /// What holds, since when, and how we know, from the layer that keeps facts.
     fn facts(&self) -> Option<&dyn FactGraph> {
+        None
+    }
+
+    /// The sealed collections, from the layer that keeps them.
+    fn vault(&self) -> Option<&dyn Vault> {
         None
     }
 

@@ -13,6 +13,7 @@ pub mod models;
 pub mod query;
 pub mod recall;
 pub mod tokens;
+pub mod vault;
 
 pub use context::{Gap, GapReason, Section, Spent};
 pub use conversation::{
@@ -27,3 +28,4 @@ pub use models::{
 pub use query::{Filter, Phrasing, Query, TimeRange, Unit};
 pub use recall::{Citation, Considered, Fate, Provenance, Recall, RecallId, Score};
 pub use tokens::{NoTokenizers, TokenCounter, Tokenizers, Tokens};
+pub use vault::Vault;

@@ -43,6 +43,7 @@ impl Memory {
         }
         tasks.spawn(listen(self.clone(), news, stop.clone()));
         tasks.spawn(read_files(self.clone(), stop.clone()));
+        tasks.spawn(lock_in_time(self.clone(), stop.clone()));
         tasks.spawn(keep_up(self.clone(), stop));
         Background { stopping, tasks }
     }
@@ -120,6 +121,17 @@ async fn read_files(memory: Memory, mut stop: watch::Receiver<bool>) {
         };
         tokio::select! {
             () = sleep(pause) => {}
+            _ = stop.changed() => return,
+        }
+    }
+}
+
+/// Locks what was unlocked for a time that is over, also when nobody asks for anything.
+async fn lock_in_time(memory: Memory, mut stop: watch::Receiver<bool>) {
+    loop {
+        memory.lock_what_is_over();
+        tokio::select! {
+            () = sleep(BETWEEN_LOOKS) => {}
             _ = stop.changed() => return,
         }
     }

@@ -94,6 +94,7 @@ pub(crate) enum Kind {
     Stale,
     Conflict,
     TooLarge,
+    Locked,
     UnsupportedMediaType,
     WrongHost,
     RateLimited,
@@ -116,7 +117,7 @@ pub(crate) struct Told {
 
 impl Kind {
     /// Every kind, in order of status.
-    pub(crate) const ALL: [Kind; 17] = [
+    pub(crate) const ALL: [Kind; 18] = [
         Kind::Malformed,
         Kind::Unauthenticated,
         Kind::Forbidden,
@@ -130,6 +131,7 @@ impl Kind {
         Kind::UnsupportedMediaType,
         Kind::WrongHost,
         Kind::Invalid,
+        Kind::Locked,
         Kind::RateLimited,
         Kind::Internal,
         Kind::Unavailable,
@@ -217,6 +219,13 @@ impl Kind {
                 StatusCode::UNPROCESSABLE_ENTITY,
                 "A value cannot be accepted",
                 "`errors` names the fields and what they may be. Nothing was changed.",
+            ),
+            Kind::Locked => (
+                "locked",
+                StatusCode::LOCKED,
+                "It is sealed and locked",
+                "Unlock the collection that the detail names: POST /v1/collections/{collection}/unlock, or \
+                 `skymem vault unlock`.",
             ),
             Kind::RateLimited => (
                 "rate-limited",
@@ -392,6 +401,7 @@ impl From<EngineError> for ApiError {
             EngineError::Refused(why) => ApiError::invalid("", why),
             EngineError::NotFound(what) => ApiError::not_found(what),
             EngineError::Conflict(why) => ApiError::new(Kind::Conflict, why),
+            EngineError::Locked(why) => ApiError::new(Kind::Locked, why),
             EngineError::Off(why) => ApiError::new(Kind::SwitchedOff, why),
             EngineError::Stale(stale) => ApiError {
                 conflict: Some(Box::new(EditConflict::from(*stale))),

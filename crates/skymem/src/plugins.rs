@@ -10,6 +10,7 @@ pub fn all() -> Vec<Box<dyn Plugin>> {
         Box::new(skymem_summaries::SummariesPlugin),
         Box::new(skymem_facts::FactsPlugin),
         Box::new(skymem_episodes::EpisodesPlugin),
+        Box::new(skymem_vault::VaultPlugin),
     ]
 }
 

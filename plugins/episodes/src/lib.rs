@@ -1,8 +1,8 @@
 //! The episodic layer: past exchanges, found by meaning and by words, faded by time.
 //!
 //! What is searched are *passages* (turns, or parts of long ones), what is recalled are exchanges, turns or segments.
-//! Reading order: [`EpisodesLayer::observe`] and `learn.rs` (how passages come to be), `search.rs` (how they are found
-//! and weighed), `bm25.rs`, `fuse.rs`, `decay.rs`, `choose.rs` (the thinking), `sql/` (every statement).
+//! Reading order: [`EpisodesLayer::observe`] and `search/draft.rs` (how passages come to be), `search.rs` (how they are found
+//! and weighed), the crate `search` (the thinking), `sql/` (every statement).
 //!
 //! ```toml
 //! [layers.episodes]
@@ -21,19 +21,9 @@
 //! [layers.episodes.weights]    # how strongly each sign of relevance counts: see `Weights`
 //! ```
 
-mod bm25;
-mod calibrate;
-mod choose;
-mod decay;
-mod fuse;
 mod held;
-mod learn;
-mod places;
-mod related;
 mod search;
-mod split;
 mod sql;
-mod words;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -46,6 +36,7 @@ use skymem_core::{
     Considered, Embedder, EmbedderId, Embedding, Exchange, ExchangeId, ExchangeKind, Host, Layer, LayerError,
     LayerName, LayerStats, ModelError, Plugin, Pruned, Purpose, Query, Recall, RecallId, UserId,
 };
+use skymem_search::{bm25, calibrate, choose, contents, decay, draft as learn, fuse, places, tell, weigh, words};
 use sqlx::PgPool;
 use tokio::sync::OnceCell;
 

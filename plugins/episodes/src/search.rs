@@ -1,32 +1,25 @@
 //! One question: found by meaning and by words, weighed, chosen, told. When it comes with a rewrite, both are searched.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use pgvector::HalfVector;
 use rustc_hash::{FxHashMap, FxHashSet};
-use skymem_core::{
-    Citation, Considered, Embedding, ExchangeId, Fate, LayerError, Provenance, Query, Recall, RecallId, Score, Unit,
-    UserId,
-};
+use skymem_core::{Considered, Embedding, ExchangeId, Fate, LayerError, Query, Recall, RecallId, Unit, UserId};
 use tokio::try_join;
 use uuid::Uuid;
 
 use crate::bm25::{self, Hit, Words};
-use crate::choose::{Candidate, Choice, Near, Passage, choose};
-use crate::fuse::{self, Found, Sign, Spread};
+use crate::choose::{Candidate, Choice, Passage, choose};
+use crate::fuse::{self, Found, Spread};
 use crate::held::Known;
 use crate::places::{ByPlace, PassageId, Place};
-use crate::related::{self, Evidence};
-use crate::words::{Language, plain_words, question_terms};
+use crate::tell::{considered, recall};
+use crate::weigh::{Way, Weighing, best_words, in_window};
 use crate::{EpisodesLayer, NAME, sql};
 
 /// How many of the nearest passages the index is asked for, and how many others tell what average is.
 const NEAREST: i64 = 400;
 const SAMPLE: i64 = 400;
-
-/// How much of a text an explanation shows.
-const EXCERPT: usize = 120;
 
 impl EpisodesLayer {
     /// See [`skymem_core::Layer::recall`].
@@ -106,69 +99,17 @@ impl EpisodesLayer {
         let mut ids: Vec<PassageId> = ranked.into_iter().map(|(place, _)| sheet.id(place)).collect();
         ids.extend_from_slice(asked_for);
         let known = sql::passages(&self.db, user, &ids).await?;
-        // One that was learned since stands at no place, and was found by nothing.
-        let places: Vec<Option<Place>> = known.iter().map(|known| sheet.place(known.passage.id)).collect();
-
-        let named: HashSet<String> = ways.iter().flat_map(|way| plain_words(way.text)).collect();
-        let signs: Vec<Sign<'_>> = known
-            .iter()
-            .zip(&places)
-            .map(|(known, place)| Sign {
-                session: &known.passage.session_id,
-                score: place.map_or(0.0, |place| ranking.score(place)),
-                next: place.and_then(|place| sheet.followers(place).map(|next| ranking.score(next)).reduce(f32::max)),
-                speaker_is_named: known.passage.speaker.as_deref().is_some_and(|name| is_named(name, &named)),
-                in_time: query.time_hint.is_some_and(|time| time.contains(known.passage.occurred_at)),
-            })
-            .collect();
-        let fused = fuse::with_bonuses(&signs, &self.settings.weights);
-        let relevance = fuse::relevance(&fused);
-        let unrelated: Vec<Option<Spread>> =
-            ways.iter().map(|way| Some(embedder?.background.around(way.embedding?))).collect();
-        let bar = related::bar(sheet.passages());
-        let in_time: Vec<bool> = signs.iter().map(|sign| sign.in_time).collect();
-        let candidates = known
-            .into_iter()
-            .zip(places)
-            .zip(in_time)
-            .zip(fused.into_iter().zip(relevance))
-            .map(|(((known, place), in_time), (fused, relevance))| {
-                let id = known.passage.id;
-                let near = |(found, unrelated): (&Found, &Option<Spread>)| {
-                    let cosine = place.and_then(|place| found.cosines.get(place));
-                    let words = place.and_then(|place| found.words.get(place)).unwrap_or_default();
-                    let nearness = cosine.zip(*unrelated);
-                    let evidence = Evidence { nearness, covered: words.covered, in_time }.weight();
-                    Near { cosine, words: words.score, evidence }
-                };
-                let near: Vec<Near> = found.iter().zip(&unrelated).map(near).collect();
-                let related = near.iter().any(|near| near.evidence >= bar);
-                let decay = if known.passage.pinned {
-                    1.0
-                } else {
-                    let fresh_at = known
-                        .last_used_at
-                        .map_or(known.passage.occurred_at, |used| used.max(known.passage.occurred_at));
-                    known.decay(self.settings.decay()).factor(fresh_at, query.asked_at)
-                };
-                let fate = match fate(id) {
-                    // Learned since what must not be shown was looked up.
-                    _ if in_window(query, &known.passage) => Fate::InWindow,
-                    Fate::BelowLimit if !related => Fate::NotFound,
-                    fate => fate,
-                };
-                Candidate {
-                    passage: known.passage,
-                    near,
-                    fused,
-                    relevance,
-                    in_time,
-                    decay,
-                    score: relevance * decay,
-                    fate,
-                }
-            })
-            .collect();
+        let weighing = Weighing {
+            query,
+            ways: &ways,
+            found: &found,
+            ranking: &ranking,
+            sheet,
+            background: embedder.map(|known| &known.background),
+            weights: &self.settings.weights,
+            decay: self.settings.decay(),
+        };
+        let candidates = weighing.candidates(known, fate);
         Ok((candidates, barred))
     }
 
@@ -302,7 +243,7 @@ impl EpisodesLayer {
         let told = |ids: &[PassageId]| ids.iter().filter_map(|id| passages.get(id)).collect::<Vec<&Passage>>();
         let recalls = chosen.iter().zip(members).zip(around).map(|((candidate, members), around)| {
             let topic = (candidate.passage.session_id.clone(), candidate.passage.topic);
-            let mut recall = recall(query.unit, candidate, &told(&members));
+            let mut recall = recall(&NAME, query.unit, candidate, &told(&members));
             recall.provenance.topic = began_at.get(&topic).map(|&at| (topic.1, at));
             recall.neighbours = told(&around).into_iter().map(Passage::line).collect();
             recall
@@ -361,135 +302,5 @@ impl EpisodesLayer {
             }
         }
         Ok(all)
-    }
-}
-
-/// One way of putting a question: its own words, or its rewrite.
-struct Way<'a> {
-    text: &'a str,
-    embedding: Option<&'a Embedding>,
-    terms: Vec<String>,
-}
-
-impl<'a> Way<'a> {
-    /// The question's own words first, then its rewrite when there is one.
-    fn of(query: &'a Query, tongues: &[Language]) -> Vec<Self> {
-        let way = |text: &'a str, embedding: &'a Option<Embedding>| Way {
-            text,
-            embedding: embedding.as_ref(),
-            terms: question_terms(text, tongues),
-        };
-        let rewrite = query.rewrite.iter().map(|rewrite| way(&rewrite.text, &rewrite.embedding));
-        std::iter::once(way(&query.text, &query.embedding)).chain(rewrite).collect()
-    }
-}
-
-/// The passages with the best scores by words, at most `most`.
-fn best_words(words: &ByPlace<Words>, most: usize) -> Vec<Place> {
-    let mut best: Vec<(Place, f32)> = words.iter().map(|(place, words)| (place, words.score)).collect();
-    best.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(b.0.cmp(&a.0)));
-    best.into_iter().take(most).map(|(place, _)| place).collect()
-}
-
-/// Whether the prompt holds the exchange of a passage already.
-fn in_window(query: &Query, passage: &Passage) -> bool {
-    query.window.iter().any(|exchange| exchange.0 == passage.exchange_id)
-}
-
-/// Whether a question that has these words names a speaker: by any word of the name that is one's own.
-fn is_named(name: &str, words: &HashSet<String>) -> bool {
-    let parts = plain_words(name);
-    let alone = parts.len() == 1;
-    parts.iter().any(|part| words.contains(part) && (alone || is_own(part)))
-}
-
-/// Whether a word of a name of several words tells people apart: no "the", "Dr" or initial.
-fn is_own(part: &str) -> bool {
-    const TITLES: [&str; 8] = ["dr", "mr", "mrs", "ms", "prof", "sir", "herr", "frau"];
-    part.chars().nth(1).is_some() && !TITLES.contains(&part) && !Language::ENGLISH.stops(part)
-}
-
-fn recall(unit: Unit, candidate: &Candidate, own: &[&Passage]) -> Recall {
-    let hit = &candidate.passage;
-    let first = own.first().copied().unwrap_or(hit);
-    let last = own.last().copied().unwrap_or(hit);
-    let id = match unit {
-        Unit::Turn => format!("passage:{}", hit.id),
-        Unit::Exchange if hit.split => format!("passage:{}", hit.id),
-        Unit::Exchange => format!("episode:{}", hit.episode),
-        Unit::Segment => format!("segment:{}", first.id),
-    };
-    let mut exchanges: Vec<ExchangeId> = own.iter().map(|passage| ExchangeId(passage.exchange_id)).collect();
-    exchanges.dedup();
-    let lines: Vec<String> = own.iter().map(|passage| passage.line()).collect();
-    Recall {
-        id: RecallId(id),
-        layer: NAME,
-        text: lines.join("\n"),
-        // Further decimals differ with who compared, the database or this program.
-        score: Score((candidate.score * 10_000.0).round() / 10_000.0),
-        citation: Citation::session(hit.occurred_at),
-        provenance: Provenance {
-            exchange: Some(ExchangeId(hit.exchange_id)),
-            exchanges: if exchanges.len() > 1 { exchanges } else { Vec::new() },
-            session: hit.session_id.parse().ok(),
-            seqs: Some((first.seq(), last.seq())),
-            collection: hit.collection.parse().ok(),
-            source: hit.source.parse().ok(),
-            occurred_at: Some(hit.occurred_at),
-            role: (unit == Unit::Turn).then_some(hit.role),
-            speaker: if unit == Unit::Turn { hit.speaker.clone() } else { None },
-            topic: None,
-            file: None,
-            pinned: hit.pinned,
-        },
-        neighbours: Vec::new(),
-    }
-}
-
-fn considered(candidate: &Candidate) -> Considered {
-    let passage = &candidate.passage;
-    let score = |name: &str, value: f32| (name.to_owned(), value);
-    let mut scores: Vec<(String, f32)> = Vec::new();
-    let names = [["vector", "words", "evidence"], ["rewrite_vector", "rewrite_words", "rewrite_evidence"]];
-    for (near, [vector, words, evidence]) in candidate.near.iter().zip(names) {
-        scores.extend(near.cosine.map(|cosine| score(vector, cosine)));
-        scores.push(score(words, near.words));
-        scores.push(score(evidence, near.evidence));
-    }
-    scores.extend([
-        score("fused", candidate.fused),
-        score("relevance", candidate.relevance),
-        score("decay", candidate.decay),
-        score("score", candidate.score),
-    ]);
-    Considered {
-        id: RecallId(format!("passage:{}", passage.id)),
-        exchange: Some(ExchangeId(passage.exchange_id)),
-        excerpt: passage.line().chars().take(EXCERPT).collect(),
-        scores,
-        fate: candidate.fate,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(name: &str, question: &str, expected: bool) {
-        assert_eq!(is_named(name, &plain_words(question)), expected, "{name}: {question}");
-    }
-
-    #[test]
-    fn a_speaker_is_named_by_any_word_that_is_their_own() {
-        check("Ann", "What is Ann's dog called?", true);
-        check("Dr. Ann Lee", "Where does Ann live?", true);
-        check("Dr. Ann Lee", "did DR. LEE call?", true);
-        check("Dr. Ann Lee", "Which dr. was it?", false);
-        check("The Boss", "What is the plan?", false);
-        check("J. R. Moss", "Is r a language?", false);
-        check("Will", "Where did Will go?", true);
-        check("王小明", "小明住在哪里", true);
-        check("🎉", "What is it?", false);
     }
 }

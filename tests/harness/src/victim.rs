@@ -56,6 +56,12 @@ impl Victim {
         }
     }
 
+    /// The process of the server.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Kills Postgres, then the server: neither can put anything in order.
     ///
     /// # Panics
@@ -94,6 +100,10 @@ pub fn be_the_victim() {
     config.server.listen = "127.0.0.1:0".parse().expect("an address");
     config.server.workers = 1;
     config.embedder.kind = EmbedderKind::Offline;
+    // More than a server writes by itself, for those who look for what must not be in it.
+    let log = std::fs::File::create(folder.join("server.log")).expect("a log can be written");
+    let log = tracing_subscriber::fmt().with_env_filter("debug").with_writer(log).with_ansi(false);
+    let _ = log.try_init();
     let runtime = tokio::runtime::Runtime::new().expect("a runtime can be made");
     runtime.block_on(async {
         let server = match Server::start(&config, Start::default()).await {

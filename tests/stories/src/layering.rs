@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
-/// What each crate may stand on. Plugins stand on the core alone.
+/// What each crate may stand on. Plugins stand on the core, and on the two crates that only think: how to search, and how to seal.
 fn allowed(name: &str, plugin: bool) -> BTreeSet<&'static str> {
     let names: &[&str] = match name {
-        _ if plugin => &["skymem-core"],
+        _ if plugin => &["skymem-core", "skymem-seal", "skymem-search"],
         "skymem-core" => &[],
-        "skymem-store" | "skymem-models" => &["skymem-core"],
+        "skymem-seal" | "skymem-search" | "skymem-models" => &["skymem-core"],
+        "skymem-store" => &["skymem-core", "skymem-seal"],
         "skymem-engine" => &["skymem-core", "skymem-store"],
         "skymem-server" => &["skymem-core", "skymem-engine"],
         "skymem" => &[
@@ -21,6 +22,9 @@ fn allowed(name: &str, plugin: bool) -> BTreeSet<&'static str> {
             "skymem-files",
             "skymem-episodes",
             "skymem-summaries",
+            "skymem-facts",
+            "skymem-seal",
+            "skymem-vault",
         ],
         other => panic!("the crate {other} has no place in the picture: see crates/README.md"),
     };

@@ -58,6 +58,12 @@ impl Frozen {
         }
     }
 
+    /// Lets every session of a user see what is always loaded as it is now.
+    pub(crate) fn thaw_all_of(&self, user: UserId) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.sessions.retain(|(whose, _), _| *whose != user);
+    }
+
     /// Lets a session see what is always loaded as it is now.
     pub(crate) fn thaw(&self, user: UserId, session: &SessionId) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);

@@ -34,7 +34,7 @@ pub use request::{
 pub use sanitise::sanitise;
 pub(crate) use window::MOST_EXCHANGES;
 
-use notes::Notes;
+pub(crate) use notes::Notes;
 use query::Asked;
 use recall::Answer;
 
@@ -58,6 +58,7 @@ impl Memory {
         window.price(&terms.meter);
         window.cut(terms.budget.less(terms.fixed));
         let query = Query { window: window.ids(), ..query };
+        self.note_locked(&query, &mut notes).await;
         let offers = self.offers(&layers, request.freeze, &query, &mut notes).await;
         if request.explain {
             let (considered, gaps) = self.weighed(&layers, &query, None).await;
@@ -105,7 +106,10 @@ impl Memory {
         let mut notes = Notes::begin("skymem_recall_seconds");
         let query = self.asked(request, &History::default(), &mut notes).await.map(|asked| asked.query);
         let offers = match &query {
-            Some(query) => self.ask(&layers, query, &mut notes).await,
+            Some(query) => {
+                self.note_locked(query, &mut notes).await;
+                self.ask(&layers, query, &mut notes).await
+            }
             None => Vec::new(),
         };
         let time_hint = query.as_ref().and_then(|query| query.time_hint);

@@ -9,7 +9,7 @@ use tokio::time::error::Elapsed;
 use super::Timing;
 
 /// What is written down on the way: gaps, and how long each stage took.
-pub(super) struct Notes {
+pub(crate) struct Notes {
     /// The histogram that the timings go to.
     metric: &'static str,
     began: Instant,
@@ -26,7 +26,7 @@ impl Notes {
         self.timings.push(Timing::of(stage, time));
     }
 
-    pub(super) fn gap(&mut self, of: &str, reason: GapReason, detail: impl Into<String>) {
+    pub(crate) fn gap(&mut self, of: &str, reason: GapReason, detail: impl Into<String>) {
         self.gaps.push(Gap { of: of.to_owned(), reason, detail: detail.into() });
     }
 

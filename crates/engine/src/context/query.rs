@@ -39,7 +39,7 @@ impl Memory {
             match (history, &request.session) {
                 (History::Client(history), _) => Ok(Window::elsewhere(history)),
                 (History::Journal { .. }, Some(session)) => {
-                    window::read(&inner.journal, request.user, session, &request.text).await
+                    window::read(self, request.user, session, &request.text).await
                 }
                 (History::Journal { .. }, None) => Ok(Window::default()),
             }

@@ -1,11 +1,12 @@
 //! The last exchanges of a session, word for word. Read from the journal, so that they are the same after a restart.
 
-use skymem_core::{Exchange, ExchangeId, Message, Role, Seq, SessionId, Tokens, Turn, UserId};
-use skymem_store::{Journal, StoreError};
+use skymem_core::{Exchange, ExchangeId, ExchangeKind, Message, Role, Seq, SessionId, Tokens, Turn, UserId};
+use skymem_store::StoreError;
 
 use super::ClientHistory;
 use super::meter::Meter;
 use super::sanitise::sanitise;
+use crate::memory::Memory;
 
 /// Never more exchanges than this stand word for word.
 pub(crate) const MOST_EXCHANGES: usize = 8;
@@ -38,13 +39,19 @@ pub(crate) struct Verbatim {
 
 /// The last exchanges of a session, at most [`MOST_EXCHANGES`].
 pub(crate) async fn read(
-    journal: &Journal,
+    memory: &Memory,
     user: UserId,
     session: &SessionId,
     question: &str,
 ) -> Result<Window, StoreError> {
     // One more than wanted: the last may be the question.
-    let mut exchanges = journal.window(user, session, MOST_EXCHANGES + 1).await?;
+    let mut exchanges = memory.inner.journal.window(user, session, MOST_EXCHANGES + 1).await?;
+    if exchanges.is_empty() {
+        // A session of a sealed collection is none to the journal. While it is locked there is no window, and a gap says so.
+        let sealed = memory.sealed_session(user, session).await.ok().flatten();
+        exchanges = sealed.map(|(_, said)| said).unwrap_or_default();
+        exchanges.retain(|exchange| exchange.kind == ExchangeKind::Said);
+    }
     let question = exchanges.pop_if(|last| asks(last, question)).map(|exchange| exchange.id);
     let last = exchanges.get(exchanges.len().saturating_sub(MOST_EXCHANGES)..).unwrap_or_default();
     let exchanges: Vec<Verbatim> = last.iter().map(Verbatim::of).collect();

@@ -63,7 +63,7 @@ pub(crate) async fn remove(
 pub(crate) struct CollectionPath {
     /// Its name: lower-case letters, digits, `-` and `_`.
     #[param(value_type = String, max_length = 64)]
-    collection: Collection,
+    pub(crate) collection: Collection,
 }
 
 /// How a collection is kept.

@@ -4,7 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
 use chrono::{DateTime, Datelike, Utc};
-use serde_json::Value;
+use serde_json::{Value, json};
+use sqlx::PgTransaction;
 use sha2::{Digest, Sha256};
 
 use skymem_core::{Collection, ExchangeId, ExchangeKind, Role, Seq, SessionId, Source, UserId};
@@ -14,6 +15,7 @@ use super::pairing::Open;
 use super::sessions::{self, MemoryMode, SessionChange};
 use super::written::{Written, WrittenTurn};
 use super::{Journal, id_made, lock, right_of_way};
+use crate::audit::{Verb, named};
 use crate::error::StoreError;
 
 /// So many turns may come in one append. The journal of the user is locked while they are written: an import that sends
@@ -156,6 +158,9 @@ impl Journal {
     async fn append_now(&self, user: UserId, append: Append) -> Result<Appended, StoreError> {
         check(&append.turns)?;
         let turns: Vec<Prepared> = append.turns.iter().map(|turn| Prepared::new(&append, turn)).collect();
+        if let Some(shelf) = self.sealed_shelf(user, &append).await? {
+            return self.append_sealed(user, shelf, &append, &turns).await;
+        }
 
         let mut tx = self.db.begin().await?;
         let base = lock(&mut tx, user, turns.len()).await?;
@@ -184,24 +189,63 @@ impl Journal {
         let own = append.settings.collection.clone().or(session.as_ref().map(|session| session.collection.clone()));
         let shelf = append.collection.clone().or(own).unwrap_or_default();
         opens.add(&mut tx, user, &append, &fates).await?;
-        let written = pair(&append, &turns, &fates, opens, &shelf, base);
+        let (written, _) = pair(&append, &turns, &fates, opens, &shelf, base);
 
         // Most turns are the next ones of a session that is there, on a shelf that is there.
         let max_turns = match session {
             Some(session) if !changes && session.collection == shelf => session.max_turns,
             _ => {
                 let (said, at) = (written.said(), append.recorded_at);
-                sessions::put(&mut tx, user, &append.session, &append.settings, &shelf, said, at).await?.max_turns
+                sessions::put(&mut tx, user, &append.session, &append.settings, &shelf, said, at)
+                    .await
+                    .map_err(|error| sealed_meanwhile(error, &shelf))?
+                    .max_turns
             }
         };
-        written.write(&mut tx, user, &append, &shelf).await?;
+        written.write(&mut tx, user, &append, &shelf).await.map_err(|error| sealed_meanwhile(error, &shelf))?;
         if let Some(max_turns) = max_turns {
             sessions::drop_oldest(&mut tx, user, &append.session, max_turns).await?;
         }
+        self.note_appended(&mut tx, user, &append, &written).await?;
         tx.commit().await?;
 
         let places = written.turns.iter().map(|turn| (turn.index, (turn.seq, turn.exchange))).collect();
         Ok(Appended { turns: answers(&turns, &fates, &places), exchanges: written.exchanges() })
+    }
+}
+
+impl Journal {
+    /// What is told of facts and what is taken over from elsewhere is a change that somebody made; what is said in a
+    /// conversation is none.
+    async fn note_appended(
+        &self,
+        tx: &mut PgTransaction<'_>,
+        user: UserId,
+        append: &Append,
+        written: &Written<'_>,
+    ) -> Result<(), StoreError> {
+        let exchanges = written.exchanges();
+        if append.kind == ExchangeKind::Stated {
+            let what = || json!({ "exchanges": named(exchanges.iter().map(|id| id.0)) });
+            self.note(tx, user, Verb::FactsStated, what).await
+        } else if append.source.as_str().starts_with("import") {
+            let what = || json!({ "turns": written.turns.len(), "exchanges": exchanges.len() });
+            self.note(tx, user, Verb::Imported, what).await
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// What the tables refuse of an open append because its collection is sealed since it was looked at.
+pub(super) fn sealed_meanwhile(error: StoreError, shelf: &Collection) -> StoreError {
+    match &error {
+        StoreError::Failed(failed)
+            if failed.as_database_error().is_some_and(|error| error.is_foreign_key_violation()) =>
+        {
+            StoreError::Conflict(format!("collection {shelf} is sealed: nothing is kept in it in the clear"))
+        }
+        _ => error,
     }
 }
 
@@ -235,7 +279,7 @@ pub(super) fn said_hash(session: &SessionId, turn: &NewTurn) -> Vec<u8> {
 }
 
 /// SHA-256 over fields that cannot run into each other.
-fn digest(fields: &[Option<&str>]) -> Vec<u8> {
+pub(crate) fn digest(fields: &[Option<&str>]) -> Vec<u8> {
     let mut hash = Sha256::new();
     for field in fields {
         match field {
@@ -306,7 +350,7 @@ pub(super) enum Fate {
 }
 
 /// What is to become of each turn of the batch.
-fn fates(stored: &StoredTurns, purged: &HashSet<Vec<u8>>, turns: &[Prepared<'_>]) -> Vec<Fate> {
+pub(super) fn fates(stored: &StoredTurns, purged: &HashSet<Vec<u8>>, turns: &[Prepared<'_>]) -> Vec<Fate> {
     let repeated = repeated(&stored.end, turns);
     let mut fates = Vec::with_capacity(turns.len());
     let mut first_with: HashMap<&str, usize> = HashMap::new();
@@ -341,15 +385,15 @@ fn repeated<'a>(end: &'a [Stored], turns: &[Prepared<'_>]) -> &'a [Stored] {
     (0..end.len()).filter_map(|start| end.get(start..)).find(|tail| tail.iter().zip(turns).all(same)).unwrap_or(&[])
 }
 
-/// Gives each new turn its place and its exchange.
-fn pair<'a>(
+/// Gives each new turn its place and its exchange; and the exchanges as they are then.
+pub(super) fn pair<'a>(
     append: &Append,
     turns: &'a [Prepared<'a>],
     fates: &[Fate],
     mut opens: Opens,
     shelf: &Collection,
     base: Seq,
-) -> Written<'a> {
+) -> (Written<'a>, Opens) {
     let mut written = Written::default();
     let mut current = opens.latest;
     for ((index, turn), (fate, seq)) in turns.iter().enumerate().zip(fates.iter().zip(base.0 + 1..)) {
@@ -377,11 +421,11 @@ fn pair<'a>(
             }
         }
     }
-    written
+    (written, opens)
 }
 
 /// What the caller learns of each turn; `places` are those of the new ones, by their index in the batch.
-fn answers(turns: &[Prepared<'_>], fates: &[Fate], places: &HashMap<usize, (Seq, ExchangeId)>) -> Vec<AppendedTurn> {
+pub(super) fn answers(turns: &[Prepared<'_>], fates: &[Fate], places: &HashMap<usize, (Seq, ExchangeId)>) -> Vec<AppendedTurn> {
     let mut answers: Vec<AppendedTurn> = Vec::with_capacity(turns.len());
     for (index, (turn, fate)) in turns.iter().zip(fates).enumerate() {
         let repeats = |same: bool| if same { Recorded::Already } else { Recorded::Differs };

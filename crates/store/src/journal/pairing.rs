@@ -40,6 +40,30 @@ impl Open {
         Self { id, collection, forgotten: false, turns: 0, voices: Voices::Nobody }
     }
 
+    /// One of which only so much is known: how many turns it has, and who was heard in it, without names.
+    pub(super) fn resumed(id: ExchangeId, collection: Collection, turns: usize, voices: &str) -> Self {
+        let voices = match voices {
+            "nobody" => Voices::Nobody,
+            "one_user" => Voices::OneUser { speaker: None },
+            _ => Voices::More,
+        };
+        Self { id, collection, forgotten: false, turns, voices }
+    }
+
+    /// How many turns it has.
+    pub(super) fn turns(&self) -> usize {
+        self.turns
+    }
+
+    /// Who was heard in it, as [`Open::resumed`] takes it.
+    pub(super) fn voices(&self) -> &'static str {
+        match self.voices {
+            Voices::Nobody => "nobody",
+            Voices::OneUser { .. } => "one_user",
+            Voices::More => "more",
+        }
+    }
+
     /// Hears one more turn of it.
     pub(super) fn hear(&mut self, role: Role, speaker: Option<&str>) {
         self.turns += 1;

@@ -4,13 +4,16 @@ use std::fmt;
 use std::str::FromStr;
 
 use chrono::{DateTime, Utc};
+use serde_json::json;
 use sqlx::PgTransaction;
 
 use skymem_core::conversation::BadName;
 use skymem_core::{Collection, SessionId, UserId};
 
 use super::read::{Page, bounded};
+use super::append::sealed_meanwhile;
 use super::{Journal, forget, lock, wake};
+use crate::audit::{self, Verb};
 use crate::error::StoreError;
 
 /// A title has at most this many characters.
@@ -224,7 +227,10 @@ impl Journal {
         let mut tx = self.db.begin().await?;
         lock(&mut tx, user, 0).await?;
         let own = stored(&mut tx, user, id).await?.map(|session| session.collection);
-        let kept = put(&mut tx, user, id, &change, &own.unwrap_or_default(), None, at).await?;
+        let own = own.unwrap_or_default();
+        let kept = put(&mut tx, user, id, &change, &own, None, at)
+            .await
+            .map_err(|error| sealed_meanwhile(error, change.collection.as_ref().unwrap_or(&own)))?;
         if change.max_turns.is_some() {
             match kept.max_turns {
                 Some(max_turns) => drop_oldest(&mut tx, user, id, max_turns).await?,
@@ -233,6 +239,18 @@ impl Journal {
             let within = left_out(&mut tx, user, id, kept.max_turns).await?;
             forget::remember_again(&mut tx, user, &within).await?;
             wake(&mut tx, user).await?;
+        }
+        let limits = change.max_turns.is_some() || change.max_age_hours.is_some();
+        if limits || change.memory.is_some() {
+            let what = || {
+                json!({
+                    "session": audit::unnamed(id.as_str()),
+                    "memory": change.memory.map(MemoryMode::as_str),
+                    "max_turns": change.max_turns.flatten(),
+                    "max_age_hours": change.max_age_hours.flatten(),
+                })
+            };
+            self.note(&mut tx, user, Verb::SessionSet, what).await?;
         }
         tx.commit().await?;
         // Just made or found under the lock; only the removal of the whole user can come between.

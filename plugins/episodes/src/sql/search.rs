@@ -12,8 +12,8 @@ use uuid::Uuid;
 
 use crate::bm25::{Hit, Measure, Sheet};
 use crate::choose::{PARTS_PER_TURN, Passage};
-use crate::decay::Decay;
 use crate::places::PassageId;
+use crate::weigh::Known;
 use crate::words::Count;
 
 /// The cosine of `embedding` and every passage of a user (or those of `only`), by an exact scan.
@@ -341,25 +341,6 @@ pub(crate) async fn known_by(
     .fetch_all(db)
     .await?;
     Ok(known.into_iter().collect())
-}
-
-/// A passage with what bears on its rank.
-pub(crate) struct Known {
-    pub(crate) passage: Passage,
-    pub(crate) last_used_at: Option<DateTime<Utc>>,
-    /// How its collection fades, where it has a rule of its own.
-    pub(crate) half_life_days: Option<f32>,
-    pub(crate) decay_floor: Option<f32>,
-}
-
-impl Known {
-    /// How it fades, by its collection's rule or else by `default`.
-    pub(crate) fn decay(&self, default: Decay) -> Decay {
-        Decay {
-            half_life_days: self.half_life_days.unwrap_or(default.half_life_days),
-            floor: self.decay_floor.unwrap_or(default.floor),
-        }
-    }
 }
 
 /// The passages of a user by id.

@@ -10,63 +10,75 @@ use crate::places::PassageId;
 
 /// A passage that might be recalled, with all that was found out about it.
 #[derive(Debug, Clone)]
-pub(crate) struct Candidate {
-    pub(crate) passage: Passage,
+pub struct Candidate {
+    /// The passage.
+    pub passage: Passage,
     /// How near each way of putting the question finds it: the question's own words, then the rewrite.
-    pub(crate) near: Vec<Near>,
+    pub near: Vec<Near>,
     /// Sum of standard scores and bonuses.
-    pub(crate) fused: f32,
+    pub fused: f32,
     /// 0 to 1, before fading.
-    pub(crate) relevance: f32,
+    pub relevance: f32,
     /// Whether it was said in the time the question speaks of.
-    pub(crate) in_time: bool,
+    pub in_time: bool,
     /// What fading leaves of it, as a factor.
-    pub(crate) decay: f32,
+    pub decay: f32,
     /// Relevance after fading, 0 to 1.
-    pub(crate) score: f32,
+    pub score: f32,
     /// What became of it. Candidates begin as [`Fate::BelowLimit`].
-    pub(crate) fate: Fate,
+    pub fate: Fate,
 }
 
 /// How near a passage is to one way of putting the question.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Near {
+pub struct Near {
     /// Its cosine, if both have a vector.
-    pub(crate) cosine: Option<f32>,
+    pub cosine: Option<f32>,
     /// BM25 score; 0 when it shares no word.
-    pub(crate) words: f32,
+    pub words: f32,
     /// What speaks for its bearing on the question at all.
-    pub(crate) evidence: f32,
+    pub evidence: f32,
 }
 
 /// A turn, or a part of a long one.
 #[derive(Debug, Clone)]
-pub(crate) struct Passage {
-    pub(crate) id: PassageId,
-    pub(crate) exchange_id: uuid::Uuid,
-    pub(crate) session_id: String,
-    pub(crate) collection: String,
-    pub(crate) source: String,
-    pub(crate) role: Role,
-    pub(crate) speaker: Option<String>,
-    pub(crate) text: String,
-    pub(crate) occurred_at: DateTime<Utc>,
+pub struct Passage {
+    /// Its name.
+    pub id: PassageId,
+    /// The exchange it is part of.
+    pub exchange_id: uuid::Uuid,
+    /// The session it was said in.
+    pub session_id: String,
+    /// The collection it stands in.
+    pub collection: String,
+    /// Where it came from.
+    pub source: String,
+    /// The part its speaker plays.
+    pub role: Role,
+    /// The speaker's name, between named people.
+    pub speaker: Option<String>,
+    /// What was said.
+    pub text: String,
+    /// When.
+    pub occurred_at: DateTime<Utc>,
     /// Names the passage that opens its episode.
-    pub(crate) episode: PassageId,
+    pub episode: PassageId,
     /// Whether its exchange was too long to stay whole.
-    pub(crate) split: bool,
-    pub(crate) topic: i32,
-    pub(crate) pinned: bool,
+    pub split: bool,
+    /// The number of its topic in the session.
+    pub topic: i32,
+    /// Pinned by the person.
+    pub pinned: bool,
 }
 
 impl Passage {
     /// The place of its turn in the journal.
-    pub(crate) fn seq(&self) -> Seq {
+    pub fn seq(&self) -> Seq {
         Seq(self.id / PARTS_PER_TURN)
     }
 
     /// `speaker: text`, as it is read.
-    pub(crate) fn line(&self) -> String {
+    pub fn line(&self) -> String {
         format!("{}: {}", self.speaker_name(), self.text)
     }
 
@@ -82,13 +94,16 @@ impl Passage {
 }
 
 /// How many parts a turn can have: the step between the passages of two turns.
-pub(crate) const PARTS_PER_TURN: i64 = 4096;
+pub const PARTS_PER_TURN: i64 = 4096;
 
 /// What one recall stands for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Key {
+pub enum Key {
+    /// A passage alone.
     Passage(PassageId),
+    /// An episode, by the passage that opens it.
     Episode(PassageId),
+    /// A topic of a session.
     Segment(String, i32),
 }
 
@@ -105,18 +120,20 @@ impl Key {
 
 /// How candidates become recalls.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Choice {
-    pub(crate) unit: Unit,
-    pub(crate) limit: usize,
+pub struct Choice {
+    /// What one recall is.
+    pub unit: Unit,
+    /// At most so many.
+    pub limit: usize,
     /// Candidates below this score stay out.
-    pub(crate) least_score: f32,
+    pub least_score: f32,
     /// Recalls whose score is within this share of the best one's are near-equals.
-    pub(crate) near_equal: f32,
+    pub near_equal: f32,
 }
 
 /// Sets the fate of each candidate and returns the best one of each chosen unit, in the order in which they are recalled.
 /// `candidates` come in any order and leave best first.
-pub(crate) fn choose(candidates: &mut [Candidate], choice: Choice) -> Vec<Candidate> {
+pub fn choose(candidates: &mut [Candidate], choice: Choice) -> Vec<Candidate> {
     candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then(b.passage.id.cmp(&a.passage.id)));
     let mut chosen: Vec<usize> = Vec::new();
     let mut keys: HashSet<Key> = HashSet::new();

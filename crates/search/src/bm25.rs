@@ -17,7 +17,7 @@ const ENOUGH_WORDS: f32 = 5.0;
 ///
 /// A passage is searched by its own words and by the first ones of the passage it follows, so that "Yes, on Monday" is
 /// found by the question it answers. Lucene's formula: `idf = ln(1 + (N - n + 0.5) / (n + 0.5))`, k1 = 1.5, b = 0.75.
-pub(crate) fn scores(hits: &[&[Hit]], sheet: &Sheet) -> ByPlace<Words> {
+pub fn scores(hits: &[&[Hit]], sheet: &Sheet) -> ByPlace<Words> {
     let mut scores: ByPlace<Words> = ByPlace::none(sheet.passages());
     let mut counts = vec![0.0_f32; sheet.passages()];
     let mut holders: Vec<Place> = Vec::new();
@@ -63,32 +63,34 @@ fn rarity(holders: usize, passages: usize) -> f32 {
 
 /// What the question's words say of a passage.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Words {
+pub struct Words {
     /// BM25.
-    pub(crate) score: f32,
+    pub score: f32,
     /// How much of the question's words it shares, rare ones counting more, 0 to 1.
-    pub(crate) covered: f32,
+    pub covered: f32,
 }
 
 /// A term in a passage.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Hit {
-    pub(crate) place: Place,
-    pub(crate) count: Count,
+pub struct Hit {
+    /// Where the passage stands.
+    pub place: Place,
+    /// How often the term stands in it.
+    pub count: Count,
 }
 
 /// What bears on a passage's score besides its words.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Measure {
+pub struct Measure {
     /// How many words it is searched by.
-    pub(crate) words: f32,
+    pub words: f32,
     /// What its score is multiplied with.
-    pub(crate) weight: f32,
+    pub weight: f32,
 }
 
 /// All passages of a user in the order of their ids: how long they are, and which follows which.
 #[derive(Debug, Clone)]
-pub(crate) struct Sheet {
+pub struct Sheet {
     ids: Vec<PassageId>,
     measures: Vec<Measure>,
     mean_words: f32,
@@ -98,7 +100,7 @@ pub(crate) struct Sheet {
 
 impl Sheet {
     /// Of passages, each with the one that it follows, in any order.
-    pub(crate) fn new(mut passages: Vec<(PassageId, Option<PassageId>, Measure)>) -> Self {
+    pub fn new(mut passages: Vec<(PassageId, Option<PassageId>, Measure)>) -> Self {
         passages.sort_unstable_by_key(|(id, ..)| *id);
         let mut sheet = Self { ids: Vec::new(), measures: Vec::new(), mean_words: 1.0, follows: Vec::new() };
         sheet.ids.extend(passages.iter().map(|(id, ..)| *id));
@@ -113,31 +115,32 @@ impl Sheet {
     }
 
     /// How many passages there are.
-    pub(crate) fn passages(&self) -> usize {
+    pub fn passages(&self) -> usize {
         self.ids.len()
     }
 
     /// All of them, in order.
-    pub(crate) fn ids(&self) -> &[PassageId] {
+    pub fn ids(&self) -> &[PassageId] {
         &self.ids
     }
 
     /// Where a passage stands; `None` for one that is not there.
-    pub(crate) fn place(&self, id: PassageId) -> Option<Place> {
+    pub fn place(&self, id: PassageId) -> Option<Place> {
         self.ids.binary_search(&id).ok().and_then(|place| Place::try_from(place).ok())
     }
 
     /// What stands at a place that was given out here.
-    pub(crate) fn id(&self, place: Place) -> PassageId {
+    pub fn id(&self, place: Place) -> PassageId {
         self.ids.get(place as usize).copied().unwrap_or_default()
     }
 
-    pub(crate) fn ids_at(&self, places: &[Place]) -> Vec<PassageId> {
+    /// What stands at places that were given out here.
+    pub fn ids_at(&self, places: &[Place]) -> Vec<PassageId> {
         places.iter().map(|&place| self.id(place)).collect()
     }
 
     /// What is found of passages, at their places; of one that is not on the sheet, nothing.
-    pub(crate) fn by_place<T: Copy>(&self, found: Vec<(PassageId, T)>) -> ByPlace<T> {
+    pub fn by_place<T: Copy>(&self, found: Vec<(PassageId, T)>) -> ByPlace<T> {
         let mut row = ByPlace::none(self.passages());
         for (id, value) in found {
             if let Some(place) = self.place(id) {
@@ -147,12 +150,13 @@ impl Sheet {
         row
     }
 
-    pub(crate) fn measure(&self, place: Place) -> Option<Measure> {
+    /// What bears on the score of the passage at a place.
+    pub fn measure(&self, place: Place) -> Option<Measure> {
         self.measures.get(place as usize).copied()
     }
 
     /// The passages that follow one: the answer to a question, in all its parts.
-    pub(crate) fn followers(&self, place: Place) -> impl Iterator<Item = Place> + '_ {
+    pub fn followers(&self, place: Place) -> impl Iterator<Item = Place> + '_ {
         let first = self.follows.partition_point(|(followed, _)| *followed < place);
         self.follows[first..].iter().take_while(move |(followed, _)| *followed == place).map(|(_, follower)| *follower)
     }

@@ -17,18 +17,18 @@ const HIGHEST_BAR: f32 = 4.0;
 
 /// What speaks for a passage.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Evidence {
+pub struct Evidence {
     /// Its cosine with the question, and what unrelated passages' cosines are; `None` without vectors.
-    pub(crate) nearness: Option<(f32, Spread)>,
+    pub nearness: Option<(f32, Spread)>,
     /// How much of the question's words it shares, rare ones counting more, 0 to 1.
-    pub(crate) covered: f32,
+    pub covered: f32,
     /// Whether it was said in the time the question speaks of.
-    pub(crate) in_time: bool,
+    pub in_time: bool,
 }
 
 impl Evidence {
     /// In standard deviations above what is unrelated. Words alone must do without vectors: sharing one is enough then.
-    pub(crate) fn weight(&self) -> f32 {
+    pub fn weight(&self) -> f32 {
         let time = if self.in_time { IN_TIME } else { 0.0 };
         match self.nearness {
             Some((cosine, unrelated)) => unrelated.standard(cosine) + ALL_WORDS * self.covered + time,
@@ -40,7 +40,7 @@ impl Evidence {
 
 /// What the evidence for a passage must weigh in a memory of so many: what the nearest of as many unrelated ones would
 /// hardly reach. It is the universal threshold `sqrt(2 ln n)` of Donoho and Johnstone (1994), within bounds.
-pub(crate) fn bar(passages: usize) -> f32 {
+pub fn bar(passages: usize) -> f32 {
     (2.0 * (passages.max(1) as f32).ln()).sqrt().clamp(LOWEST_BAR, HIGHEST_BAR)
 }
 

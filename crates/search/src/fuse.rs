@@ -10,22 +10,24 @@ use crate::places::{ByPlace, Place};
 
 /// What the searches by meaning and by words found among a user's passages, for one way of putting a question.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub struct Found {
     /// Cosines to the question, of every passage or of the nearest ones.
-    pub(crate) cosines: ByPlace<f32>,
+    pub cosines: ByPlace<f32>,
     /// Mean and standard deviation of the cosines over all of the user's passages, however many are in `cosines`.
-    pub(crate) cosine_spread: Spread,
+    pub cosine_spread: Spread,
     /// BM25 scores of every passage that shares a word with the question.
-    pub(crate) words: ByPlace<Words>,
+    pub words: ByPlace<Words>,
     /// How many passages the user has.
-    pub(crate) passages: usize,
+    pub passages: usize,
 }
 
 /// Mean and standard deviation of a score over many passages.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Spread {
-    pub(crate) mean: f32,
-    pub(crate) deviation: f32,
+pub struct Spread {
+    /// The mean.
+    pub mean: f32,
+    /// The standard deviation.
+    pub deviation: f32,
 }
 
 /// How strongly each sign of relevance counts.
@@ -59,7 +61,7 @@ const IMAGINED: f32 = 20.0;
 impl Spread {
     /// The spread of `scores` among `all` passages (the others score 0), with [`IMAGINED`] ones that are spread like
     /// `prior` beside them.
-    pub(crate) fn of(scores: impl Iterator<Item = f32>, all: usize, prior: Spread) -> Spread {
+    pub fn of(scores: impl Iterator<Item = f32>, all: usize, prior: Spread) -> Spread {
         let (mut sum, mut squares) = (0.0_f64, 0.0_f64);
         for score in scores {
             sum += f64::from(score);
@@ -74,7 +76,7 @@ impl Spread {
     }
 
     /// How many standard deviations `score` is above the mean; 0 where nothing differs.
-    pub(crate) fn standard(self, score: f32) -> f32 {
+    pub fn standard(self, score: f32) -> f32 {
         if self.deviation > 1e-6 { (score - self.mean) / self.deviation } else { 0.0 }
     }
 }
@@ -85,7 +87,7 @@ impl Spread {
 /// `found` holds what the question's own words found and then, when there is a rewrite, what that found: the scores of the
 /// two are averaged, so that neither a question that leans on what was said before nor a rewrite that missed the topic
 /// decides alone.
-pub(crate) fn rank<'a>(
+pub fn rank<'a>(
     found: &'a [Found],
     weights: &Weights,
     most: usize,
@@ -113,7 +115,7 @@ impl Found {
 
 /// The scale on which one question's passages are weighed.
 #[derive(Debug)]
-pub(crate) struct Ranking<'a>(Vec<Scale<'a>>);
+pub struct Ranking<'a>(Vec<Scale<'a>>);
 
 /// The scale of one way of putting the question.
 #[derive(Debug)]
@@ -139,7 +141,7 @@ impl<'a> Ranking<'a> {
     }
 
     /// The sum of a passage's standard scores, averaged over the ways of putting the question.
-    pub(crate) fn score(&self, place: Place) -> f32 {
+    pub fn score(&self, place: Place) -> f32 {
         self.0.iter().map(|scale| scale.share * scale.score(place)).sum()
     }
 }
@@ -156,18 +158,21 @@ impl Scale<'_> {
 
 /// What is known of a candidate when the bonuses are given.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sign<'a> {
-    pub(crate) session: &'a str,
+pub struct Sign<'a> {
+    /// The session it was said in.
+    pub session: &'a str,
     /// Its own score, from [`rank`].
-    pub(crate) score: f32,
+    pub score: f32,
     /// The best score among the passages that follow it, if any.
-    pub(crate) next: Option<f32>,
-    pub(crate) speaker_is_named: bool,
-    pub(crate) in_time: bool,
+    pub next: Option<f32>,
+    /// Whether the question names its speaker.
+    pub speaker_is_named: bool,
+    /// Whether it was said in the time the question speaks of.
+    pub in_time: bool,
 }
 
 /// The scores of `signs` with their bonuses, in the same order.
-pub(crate) fn with_bonuses(signs: &[Sign<'_>], weights: &Weights) -> Vec<f32> {
+pub fn with_bonuses(signs: &[Sign<'_>], weights: &Weights) -> Vec<f32> {
     let mut sessions: HashMap<&str, Vec<f32>> = HashMap::new();
     for sign in signs {
         sessions.entry(sign.session).or_default().push(sign.score);
@@ -194,7 +199,7 @@ pub(crate) fn with_bonuses(signs: &[Sign<'_>], weights: &Weights) -> Vec<f32> {
 }
 
 /// `fused` scores as relevance, 0 to 1: 1 is the best one, 0 is what an average passage has, or less.
-pub(crate) fn relevance(fused: &[f32]) -> Vec<f32> {
+pub fn relevance(fused: &[f32]) -> Vec<f32> {
     let best = fused.iter().copied().fold(f32::MIN, f32::max);
     let share = |score: f32| if best > 0.0 { (score / best).clamp(0.0, 1.0) } else { 0.0 };
     fused.iter().map(|&score| share(score)).collect()

@@ -42,11 +42,11 @@ const PASSAGES: [&str; 16] = [
 
 /// Passages that have nothing to do with what a person asks, and how their cosines to a question are spread.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Background {
+pub struct Background {
     /// Vectors of the passages.
-    pub(crate) references: Vec<Embedding>,
+    pub references: Vec<Embedding>,
     /// Standard deviation of a question's cosines to them, around that question's own mean.
-    pub(crate) spread: f32,
+    pub spread: f32,
 }
 
 impl Background {
@@ -55,7 +55,7 @@ impl Background {
     /// # Errors
     ///
     /// When the embedder gives no answer.
-    pub(crate) async fn of(embedder: &dyn Embedder) -> Result<Self, ModelError> {
+    pub async fn of(embedder: &dyn Embedder) -> Result<Self, ModelError> {
         let questions = embedder.embed(&QUESTIONS, Purpose::Query).await?;
         let references = embedder.embed(&PASSAGES, Purpose::Passage).await?;
         let unspread = Self { references, spread: 0.0 };
@@ -68,14 +68,14 @@ impl Background {
     }
 
     /// How the cosines to `question` of passages that have nothing to do with it are spread.
-    pub(crate) fn around(&self, question: &Embedding) -> Spread {
+    pub fn around(&self, question: &Embedding) -> Spread {
         let cosines = self.references.iter().map(|reference| question.cosine(reference));
         Spread { mean: mean(cosines), deviation: self.spread }
     }
 
     /// The cosine of two passages that is as near as `nearness` is in a space where unrelated ones have a cosine of 0: so
     /// that a threshold means about the same to every embedder.
-    pub(crate) fn cosine_as_near_as(&self, nearness: f32) -> f32 {
+    pub fn cosine_as_near_as(&self, nearness: f32) -> f32 {
         let references = &self.references;
         let pairs = references.iter().enumerate().flat_map(|(at, a)| references[..at].iter().map(|b| a.cosine(b)));
         let unrelated = mean(pairs);

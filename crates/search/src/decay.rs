@@ -4,18 +4,18 @@ use chrono::{DateTime, Utc};
 
 /// How memories of one collection fade.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Decay {
+pub struct Decay {
     /// The age in days at which the fading part counts half; above zero.
-    pub(crate) half_life_days: f32,
+    pub half_life_days: f32,
     /// The share of the relevance that never fades, 0 to 1.
-    pub(crate) floor: f32,
+    pub floor: f32,
 }
 
 impl Decay {
     /// What relevance is multiplied with: `floor + (1 - floor) * 0.5^(age / half_life)`.
     ///
     /// `fresh_at` is when the memory was said or last used; one from the future of `asked_at` has not faded.
-    pub(crate) fn factor(self, fresh_at: DateTime<Utc>, asked_at: DateTime<Utc>) -> f32 {
+    pub fn factor(self, fresh_at: DateTime<Utc>, asked_at: DateTime<Utc>) -> f32 {
         let age_days = (asked_at - fresh_at).as_seconds_f32().max(0.0) / 86_400.0;
         self.floor + (1.0 - self.floor) * 0.5_f32.powf(age_days / self.half_life_days)
     }

@@ -20,7 +20,7 @@ const ENOUGH_TO_TELL: usize = 60;
 const LOOK_AT: usize = 600;
 
 /// The terms of `text` in order, repeated as often as they stand in it, stemmed in `language`.
-pub(crate) fn terms(text: &str, language: Language) -> Vec<String> {
+pub fn terms(text: &str, language: Language) -> Vec<String> {
     let mut terms = Vec::new();
     each_word(text, |word| {
         if !language.stops(word) {
@@ -32,7 +32,7 @@ pub(crate) fn terms(text: &str, language: Language) -> Vec<String> {
 
 /// The different terms a question is searched with, each word stemmed in every one of `languages`, since a short question
 /// does not tell which language the answer is in. Words without meaning are left out, unless nothing else is there.
-pub(crate) fn question_terms(text: &str, languages: &[Language]) -> Vec<String> {
+pub fn question_terms(text: &str, languages: &[Language]) -> Vec<String> {
     let spoken = guess(text, languages);
     let mut all = BTreeSet::new();
     let mut meaningful = BTreeSet::new();
@@ -50,7 +50,7 @@ pub(crate) fn question_terms(text: &str, languages: &[Language]) -> Vec<String> 
 }
 
 /// The words of `text` as they are, in lower case: for finding a name in a question.
-pub(crate) fn plain_words(text: &str) -> HashSet<String> {
+pub fn plain_words(text: &str) -> HashSet<String> {
     let mut words = HashSet::new();
     each_word(text, |word| {
         words.insert(word.strip_suffix("'s").unwrap_or(word).to_owned());
@@ -107,7 +107,7 @@ fn is_cjk(c: char) -> bool {
 
 /// A language that words can be stemmed in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Language(usize);
+pub struct Language(usize);
 
 struct Tongue {
     /// ISO 639-1, as stored.
@@ -143,20 +143,20 @@ static STOP_WORDS: LazyLock<Vec<HashSet<&'static str>>> = LazyLock::new(|| {
 
 impl Language {
     /// What is assumed when nothing else is known.
-    pub(crate) const ENGLISH: Language = Language(0);
+    pub const ENGLISH: Language = Language(0);
 
     /// The language of that ISO 639-1 code, if words can be stemmed in it.
-    pub(crate) fn of(code: &str) -> Option<Language> {
+    pub fn of(code: &str) -> Option<Language> {
         TONGUES.iter().position(|tongue| tongue.code == code).map(Language)
     }
 
     /// Its ISO 639-1 code.
-    pub(crate) fn code(self) -> &'static str {
+    pub fn code(self) -> &'static str {
         TONGUES[self.0].code
     }
 
     /// Whether a lower-case word carries no meaning of its own.
-    pub(crate) fn stops(self, word: &str) -> bool {
+    pub fn stops(self, word: &str) -> bool {
         STOP_WORDS[self.0].contains(word)
     }
 
@@ -182,7 +182,7 @@ impl Language {
 
 /// The language of `text`, given those the user is known to write in: another one is believed only of a text that is
 /// long and clear enough.
-pub(crate) fn language_of(text: &str, known: &[Language]) -> Language {
+pub fn language_of(text: &str, known: &[Language]) -> Language {
     let beginning = beginning(text);
     if beginning.chars().count() >= ENOUGH_TO_TELL
         && let Some(info) = Detector::new().detect(beginning)
@@ -211,11 +211,11 @@ fn beginning(text: &str) -> &str {
 
 /// How often each term stands in a passage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Count {
+pub struct Count {
     /// In all of it.
-    pub(crate) all: i16,
+    pub all: i16,
     /// Among its first [`HEAD_WORDS`] words, which count for the passage that follows it too.
-    pub(crate) head: i16,
+    pub head: i16,
 }
 
 /// How many of a passage's first words count for the passage that follows it. Unclipped, long answers drown the question
@@ -223,7 +223,7 @@ pub(crate) struct Count {
 const HEAD_WORDS: usize = 40;
 
 /// The terms of a passage with their counts; `dates` are the words of its day, which are searched like its own.
-pub(crate) fn count(text: &str, dates: &str, language: Language) -> HashMap<String, Count> {
+pub fn count(text: &str, dates: &str, language: Language) -> HashMap<String, Count> {
     let mut counts: HashMap<String, Count> = HashMap::new();
     let head_end = text.unicode_word_indices().nth(HEAD_WORDS).map_or(text.len(), |(at, _)| at);
     let (head, rest) = text.split_at(head_end);

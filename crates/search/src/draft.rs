@@ -13,88 +13,107 @@ use crate::words::{self, Count, Language};
 
 /// How exchanges become episodes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Shape {
+pub struct Shape {
     /// Exchanges that cost less than this together are merged, in tokens.
-    pub(crate) merge_below_tokens: usize,
+    pub merge_below_tokens: usize,
     /// At most this many exchanges are merged.
-    pub(crate) merge_most: usize,
+    pub merge_most: usize,
     /// An exchange that costs more is split, in tokens.
-    pub(crate) split_above_tokens: usize,
+    pub split_above_tokens: usize,
     /// How much the words of a person count who talks with an assistant; an assistant's count 1.
-    pub(crate) user_words: f32,
+    pub user_words: f32,
 }
 
 /// A passage as it will be written down, but for its vector.
 #[derive(Debug, Clone)]
-pub(crate) struct Draft {
-    pub(crate) id: PassageId,
-    pub(crate) role: Role,
-    pub(crate) speaker: Option<String>,
-    pub(crate) text: String,
-    pub(crate) occurred_at: DateTime<Utc>,
-    pub(crate) follows: Option<PassageId>,
-    pub(crate) episode: PassageId,
-    pub(crate) split: bool,
-    pub(crate) tokens: usize,
+pub struct Draft {
+    /// Its name.
+    pub id: PassageId,
+    /// The part its speaker plays.
+    pub role: Role,
+    /// The speaker's name, between named people.
+    pub speaker: Option<String>,
+    /// What was said.
+    pub text: String,
+    /// When.
+    pub occurred_at: DateTime<Utc>,
+    /// The passage that it follows.
+    pub follows: Option<PassageId>,
+    /// The passage that opens its episode.
+    pub episode: PassageId,
+    /// Whether its exchange was too long to stay whole.
+    pub split: bool,
+    /// What it costs, about.
+    pub tokens: usize,
     /// How many words it is searched by, those of the passage it follows included.
-    pub(crate) words: usize,
-    pub(crate) word_weight: f32,
-    pub(crate) postings: HashMap<String, Count>,
-    pub(crate) language: Language,
+    pub words: usize,
+    /// What its score by words is multiplied with.
+    pub word_weight: f32,
+    /// Its terms, and how often each stands in it.
+    pub postings: HashMap<String, Count>,
+    /// The language its words are stemmed in.
+    pub language: Language,
 }
 
 impl Draft {
     /// What is embedded: `speaker: text`. The speaker's name is worth half of all hits (`measured.md`); a bare role is
     /// not a name.
-    pub(crate) fn embedded_text(&self) -> String {
+    pub fn embedded_text(&self) -> String {
         embedded_text(self.speaker.as_deref(), &self.text)
     }
 }
 
 /// What is embedded of a passage.
-pub(crate) fn embedded_text(speaker: Option<&str>, text: &str) -> String {
+pub fn embedded_text(speaker: Option<&str>, text: &str) -> String {
     speaker.map_or_else(|| text.to_owned(), |name| format!("{name}: {text}"))
 }
 
 /// What came before an exchange in its session.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Place {
+pub struct Place {
     /// The first passage of the turn before, and how many of its words count for what follows.
-    pub(crate) follows: Option<(PassageId, usize)>,
+    pub follows: Option<(PassageId, usize)>,
     /// The episode before, if another exchange may still be merged into it.
-    pub(crate) open: Option<OpenEpisode>,
+    pub open: Option<OpenEpisode>,
 }
 
 /// An episode that short exchanges may still join.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct OpenEpisode {
-    pub(crate) id: PassageId,
-    pub(crate) exchanges: usize,
-    pub(crate) tokens: usize,
+pub struct OpenEpisode {
+    /// The passage that opens it.
+    pub id: PassageId,
+    /// How many exchanges it holds.
+    pub exchanges: usize,
+    /// What they cost together, about.
+    pub tokens: usize,
     /// When its last turn was said.
-    pub(crate) last_at: DateTime<Utc>,
-    pub(crate) collection: Collection,
-    pub(crate) source: Source,
+    pub last_at: DateTime<Utc>,
+    /// The collection they stand in.
+    pub collection: Collection,
+    /// Where they came from.
+    pub source: Source,
 }
 
 /// What is said later than this after an episode is another episode, however short both are.
 const MERGE_WITHIN: TimeDelta = TimeDelta::hours(1);
 
 /// What the passages of a user have in common.
-pub(crate) struct Setting<'a> {
-    pub(crate) embedder: &'a dyn Embedder,
-    pub(crate) shape: Shape,
+pub struct Setting<'a> {
+    /// Splits what it could not read whole.
+    pub embedder: &'a dyn Embedder,
+    /// How exchanges become episodes.
+    pub shape: Shape,
     /// Where days begin and end for this user.
-    pub(crate) zone: Tz,
+    pub zone: Tz,
     /// The languages the user is known to write in.
-    pub(crate) tongues: &'a [Language],
+    pub tongues: &'a [Language],
     /// The size of a part in this collection, in tokens.
-    pub(crate) part_tokens: usize,
+    pub part_tokens: usize,
 }
 
 /// The passages of `exchange`, and the place after it. Only what people and assistants say is searched: instructions and
 /// tool results stay in the journal.
-pub(crate) fn draft(exchange: &Exchange, place: &Place, setting: &Setting<'_>) -> (Vec<Draft>, Place) {
+pub fn draft(exchange: &Exchange, place: &Place, setting: &Setting<'_>) -> (Vec<Draft>, Place) {
     let said: Vec<&Turn> = exchange
         .turns
         .iter()
@@ -201,7 +220,7 @@ fn parts(turn: &Turn, most: usize, embedder: &dyn Embedder) -> Vec<String> {
 
 /// The topic of an exchange: that of the one before it while their meanings are near, or not both known; a new one
 /// otherwise.
-pub(crate) fn topic(before: Option<&(i32, Option<Vec<f32>>)>, meaning: Option<&[f32]>, same_above: f32) -> i32 {
+pub fn topic(before: Option<&(i32, Option<Vec<f32>>)>, meaning: Option<&[f32]>, same_above: f32) -> i32 {
     match (before, meaning) {
         (None, _) => 0,
         (Some((topic, Some(before))), Some(meaning)) => {
@@ -213,7 +232,7 @@ pub(crate) fn topic(before: Option<&(i32, Option<Vec<f32>>)>, meaning: Option<&[
 }
 
 /// The mean direction of `vectors`, of length one; `None` when there is none.
-pub(crate) fn mean<'a>(vectors: impl IntoIterator<Item = &'a [f32]>) -> Option<Vec<f32>> {
+pub fn mean<'a>(vectors: impl IntoIterator<Item = &'a [f32]>) -> Option<Vec<f32>> {
     let mut sum: Vec<f32> = Vec::new();
     for vector in vectors {
         sum.resize(vector.len(), 0.0);

@@ -1,0 +1,317 @@
+//! Sealed collections: sealing, unlocking, who can unlock, and what can be read directly while they are unlocked.
+//!
+//! The engine holds no key. What needs one is asked of the layer that keeps the vault.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use serde_json::json;
+use skymem_core::vault::{UnlockWith, Unlocked, VaultError, WrapTo};
+use skymem_core::{Collection, Exchange, ExchangeId, Filter, GapReason, Query, SessionId, UserId, Vault};
+use skymem_store::{JournalTurn, MemoryMode, NewSeal, NewVersion, SealedCollection, Session, Verb, Wrapping};
+
+use crate::context::Notes;
+use crate::error::EngineError;
+use crate::memory::Memory;
+
+/// How long a collection stays unlocked at most, in minutes, when it is for a time.
+pub const MOST_MINUTES: u32 = 60 * 24 * 7;
+
+/// A sealed collection, and whether it is unlocked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SealedView {
+    /// What can be seen while it is locked.
+    pub sealed: SealedCollection,
+    /// What can be seen while it is unlocked; `None` while it is locked.
+    pub unlocked: Option<Unlocked>,
+}
+
+impl Memory {
+    /// Seals a collection, which is made when it is new and must be empty: whoever is in `to` can unlock it, and nobody
+    /// else, also not who runs this server.
+    ///
+    /// # Errors
+    ///
+    /// [`EngineError::Refused`] without recipients, or for what is none; [`EngineError::Conflict`] when it is sealed, or
+    /// something stands in it in the clear.
+    pub async fn seal(&self, user: UserId, collection: &Collection, to: &[WrapTo]) -> Result<SealedView, EngineError> {
+        if *collection == Collection::default() {
+            return Err(EngineError::Refused(
+                "the default collection stays open: notes and sessions that name none stand in it".into(),
+            ));
+        }
+        let key = self.vault()?.new_key(user, collection, 1, to).await?;
+        let first = NewVersion { version: 1, public: key.public, wrappings: wrappings(1, key.wrappings) };
+        let seal = NewSeal { handles: key.handles, first };
+        self.inner.journal.seal_collection(user, collection, &seal, self.now()).await?;
+        self.note_sealed(user, Verb::Sealed, collection, "sealed").await;
+        self.sealed_one(user, collection).await
+    }
+
+    /// Unlocks a collection for so many minutes, or until it is locked when they are 0.
+    ///
+    /// # Errors
+    ///
+    /// [`EngineError::Refused`] when `with` does not open it.
+    pub async fn unlock(
+        &self,
+        user: UserId,
+        collection: &Collection,
+        with: &UnlockWith,
+        minutes: Option<u32>,
+    ) -> Result<SealedView, EngineError> {
+        let minutes = minutes.unwrap_or(self.inner.settings.vault.unlock_minutes);
+        if minutes > MOST_MINUTES {
+            return Err(EngineError::Refused(format!("minutes is from 0 to {MOST_MINUTES}")));
+        }
+        let until = (minutes > 0).then(|| self.now() + TimeDelta::minutes(i64::from(minutes)));
+        self.vault()?.unlock(user, collection, with, until).await?;
+        self.note_sealed(user, Verb::Unlocked, collection, "unlocked").await;
+        self.sealed_one(user, collection).await
+    }
+
+    /// Locks a collection, or all: what was read of it is overwritten. Which were unlocked.
+    ///
+    /// # Errors
+    ///
+    /// [`EngineError::Off`] when the vault is not switched on.
+    pub async fn lock(&self, user: UserId, collection: Option<&Collection>) -> Result<Vec<Collection>, EngineError> {
+        let locked = self.vault()?.lock(user, collection);
+        for collection in &locked {
+            self.note_sealed(user, Verb::Locked, collection, "locked").await;
+        }
+        Ok(locked)
+    }
+
+    /// The user's sealed collections, by name.
+    ///
+    /// # Errors
+    ///
+    /// When the database gave no answer.
+    pub async fn sealed(&self, user: UserId) -> Result<Vec<SealedView>, EngineError> {
+        let unlocked = self.vault().map(|vault| vault.unlocked(user)).unwrap_or_default();
+        let sealed = self.inner.journal.sealed_collections(user).await?;
+        let view = |sealed: SealedCollection| SealedView {
+            unlocked: unlocked.iter().find(|unlocked| unlocked.collection == sealed.collection).cloned(),
+            sealed,
+        };
+        Ok(sealed.into_iter().map(view).collect())
+    }
+
+    /// One of them.
+    ///
+    /// # Errors
+    ///
+    /// [`EngineError::NotFound`] when the collection is not sealed.
+    pub async fn sealed_one(&self, user: UserId, collection: &Collection) -> Result<SealedView, EngineError> {
+        let mut all = self.sealed(user).await?.into_iter();
+        all.find(|view| view.sealed.collection == *collection).ok_or_else(|| not_sealed(collection))
+    }
+
+    /// Lets one more recipient unlock a collection, or sets its passphrase. It must be unlocked.
+    ///
+    /// # Errors
+    ///
+    /// [`EngineError::Locked`]; [`EngineError::Refused`] for what is no recipient.
+    pub async fn add_recipient(
+        &self,
+        user: UserId,
+        collection: &Collection,
+        to: &WrapTo,
+    ) -> Result<SealedView, EngineError> {
+        let wrapped = self.vault()?.wrap(user, collection, to).await?;
+        let recipient = named(to);
+        let wrappings: Vec<Wrapping> = wrapped
+            .into_iter()
+            .map(|(version, wrapped)| Wrapping { version, recipient: recipient.clone(), wrapped })
+            .collect();
+        self.inner.journal.add_wrappings(user, collection, &wrappings, self.now()).await?;
+        self.note_sealed(user, Verb::Sealed, collection, "recipient added").await;
+        self.sealed_one(user, collection).await
+    }
+
+    /// Removes a recipient, or `passphrase`. What they have read already they know; rotate the key so that they cannot read
+    /// what comes with a copy of it.
+    ///
+    /// # Errors
+    ///
+    /// [`EngineError::NotFound`] when it is none; [`EngineError::Conflict`] when it is the last.
+    pub async fn remove_recipient(
+        &self,
+        user: UserId,
+        collection: &Collection,
+        recipient: &str,
+    ) -> Result<SealedView, EngineError> {
+        if !self.inner.journal.remove_recipient(user, collection, recipient).await? {
+            return Err(EngineError::NotFound(format!("recipient {recipient} of collection {collection}")));
+        }
+        self.note_sealed(user, Verb::Sealed, collection, "recipient removed").await;
+        self.sealed_one(user, collection).await
+    }
+
+    /// Writes with a new key from now on, wrapped to the same recipients; a passphrase has to be told again. What was written
+    /// before is still read with the old key.
+    ///
+    /// # Errors
+    ///
+    /// [`EngineError::Refused`] when the collection has a passphrase and none is given, or the other way round.
+    pub async fn rotate(
+        &self,
+        user: UserId,
+        collection: &Collection,
+        passphrase: Option<WrapTo>,
+    ) -> Result<SealedView, EngineError> {
+        let view = self.sealed_one(user, collection).await?;
+        let has_passphrase = view.sealed.recipients.iter().any(|recipient| recipient == PASSPHRASE);
+        if has_passphrase != passphrase.is_some() {
+            return Err(EngineError::Refused(match has_passphrase {
+                true => "the collection has a passphrase: give it, or remove it first".into(),
+                false => "the collection has no passphrase: add it as a recipient first".into(),
+            }));
+        }
+        let recipients = view.sealed.recipients.into_iter().filter(|recipient| recipient != PASSPHRASE);
+        let to: Vec<WrapTo> = recipients.map(WrapTo::Recipient).chain(passphrase).collect();
+        let version = view.sealed.key_version.saturating_add(1);
+        let vault = self.vault()?;
+        let key = vault.new_key(user, collection, version, &to).await?;
+        let new = NewVersion { version, public: key.public.clone(), wrappings: wrappings(version, key.wrappings.clone()) };
+        self.inner.journal.rotate_key(user, collection, &new, self.now()).await?;
+        vault.keep_key(user, collection, version, key);
+        self.note_sealed(user, Verb::Sealed, collection, "key rotated").await;
+        self.sealed_one(user, collection).await
+    }
+
+    /// Removes a sealed collection for good, with its keys: no copy of it can be read any more. How many exchanges.
+    ///
+    /// # Errors
+    ///
+    /// [`EngineError::NotFound`] when the collection is not sealed.
+    pub async fn shred(&self, user: UserId, collection: &Collection) -> Result<i64, EngineError> {
+        self.lock(user, Some(collection)).await?;
+        let shredded = self.inner.journal.shred(user, collection).await?.ok_or_else(|| not_sealed(collection))?;
+        self.note_sealed(user, Verb::Sealed, collection, "shredded").await;
+        Ok(shredded)
+    }
+
+    /// Locks what was unlocked for a time that is over.
+    pub(crate) fn lock_what_is_over(&self) {
+        // Looking for the vault does it; without one there is nothing to lock.
+        let _ = self.vault();
+    }
+
+    /// The vault, in which what was unlocked for a time that is over is locked now.
+    pub(crate) fn vault(&self) -> Result<&dyn Vault, EngineError> {
+        let vault = self.inner.layers.iter().find_map(|layer| layer.vault()).ok_or_else(|| {
+            EngineError::Off("the layer `vault`, which keeps sealed collections, is not switched on".into())
+        })?;
+        for (user, collection) in vault.expire(self.now()) {
+            tracing::info!(user = %user, %collection, "A collection was unlocked for a time, which is over: it is locked");
+        }
+        Ok(vault)
+    }
+
+    /// Names the sealed collections that could not answer a query because they are locked.
+    pub(crate) async fn note_locked(&self, query: &Query, notes: &mut Notes) {
+        let Ok(vault) = self.vault() else { return };
+        match vault.locked(query.user).await {
+            Ok(locked) => {
+                let Filter { collections, .. } = &query.filter;
+                let asked = |name: &&Collection| collections.is_empty() || collections.contains(name);
+                let names: Vec<&str> = locked.iter().filter(asked).map(Collection::as_str).collect();
+                if !names.is_empty() {
+                    notes.gap("vault", GapReason::Locked, format!("sealed and locked: {}", names.join(", ")));
+                }
+            }
+            Err(error) => notes.gap("vault", GapReason::Failed, error.to_string()),
+        }
+    }
+
+    /// A sealed exchange that is not forgotten; `None` when there is no such.
+    pub(crate) async fn sealed_exchange(&self, user: UserId, id: ExchangeId) -> Result<Option<Exchange>, EngineError> {
+        let Some(home) = self.inner.journal.sealed_home(user, id).await? else { return Ok(None) };
+        Ok(self.open_vault(user, &home)?.exchange(user, id).await?)
+    }
+
+    /// What was said in a session of a sealed collection, oldest first; `None` when it is no such session.
+    pub(crate) async fn sealed_session(
+        &self,
+        user: UserId,
+        session: &SessionId,
+    ) -> Result<Option<(Collection, Vec<Exchange>)>, EngineError> {
+        let Some(home) = self.inner.journal.sealed_home_of_session(user, session).await? else { return Ok(None) };
+        let said = self.open_vault(user, &home)?.session(user, session).await?;
+        Ok(Some((home, said)))
+    }
+
+    /// The vault, when a collection is unlocked.
+    fn open_vault(&self, user: UserId, collection: &Collection) -> Result<&dyn Vault, EngineError> {
+        let vault = self.vault()?;
+        let is_open = vault.unlocked(user).iter().any(|unlocked| unlocked.collection == *collection);
+        if is_open { Ok(vault) } else { Err(VaultError::Locked(collection.clone()).into()) }
+    }
+
+    async fn note_sealed(&self, user: UserId, verb: Verb, collection: &Collection, what: &str) {
+        self.note(user, verb, json!({ "collection": collection, "what": what })).await;
+    }
+}
+
+/// What stands for a passphrase in the place of a recipient.
+const PASSPHRASE: &str = "passphrase";
+
+fn named(to: &WrapTo) -> String {
+    match to {
+        WrapTo::Recipient(recipient) => recipient.trim().to_owned(),
+        WrapTo::Passphrase(_) => PASSPHRASE.into(),
+    }
+}
+
+fn wrappings(version: u32, wrapped: Vec<(String, Vec<u8>)>) -> Vec<Wrapping> {
+    wrapped.into_iter().map(|(recipient, wrapped)| Wrapping { version, recipient, wrapped }).collect()
+}
+
+fn not_sealed(collection: &Collection) -> EngineError {
+    EngineError::NotFound(format!("sealed collection {collection}"))
+}
+
+/// What is known of a session of a sealed collection, from what was said in it.
+pub(crate) fn session_of(id: &SessionId, collection: Collection, said: &[Exchange]) -> Option<Session> {
+    let times = || said.iter().flat_map(|exchange| exchange.turns.iter().map(|turn| turn.occurred_at));
+    let (created_at, last_at): (DateTime<Utc>, DateTime<Utc>) = (times().min()?, times().max()?);
+    Some(Session {
+        id: id.clone(),
+        collection,
+        title: None,
+        memory: MemoryMode::ReadWrite,
+        max_turns: None,
+        max_age_hours: None,
+        created_at,
+        last_at,
+        exchanges: i64::try_from(said.len()).unwrap_or(i64::MAX),
+    })
+}
+
+/// The turns of exchanges, as the journal shows its own.
+pub(crate) fn turns_of(said: Vec<Exchange>) -> Vec<JournalTurn> {
+    let turns = |exchange: Exchange| {
+        let id = exchange.id;
+        exchange.turns.into_iter().map(move |turn| JournalTurn {
+            exchange: id,
+            parts: None,
+            client_id: None,
+            recorded_at: turn.recorded_at,
+            turn,
+        })
+    };
+    said.into_iter().flat_map(turns).collect()
+}
+
+impl From<VaultError> for EngineError {
+    fn from(error: VaultError) -> Self {
+        match error {
+            VaultError::Refused(why) => EngineError::Refused(why),
+            VaultError::Locked(collection) => EngineError::Locked(format!(
+                "collection {collection} is sealed and locked: unlock it with `skymem vault unlock {collection}`"
+            )),
+            VaultError::NotSealed(collection) => not_sealed(&collection),
+            VaultError::Layer(error) => EngineError::from(error),
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! The keys of sealed collections, wrapped; sealing a collection, and shredding it.
+
+use chrono::{DateTime, Utc};
+use sqlx::PgTransaction;
+
+use skymem_core::{Collection, UserId};
+
+use super::{number, version};
+use crate::error::StoreError;
+use crate::journal::collections::make;
+use crate::journal::{Journal, lock};
+
+/// A collection that is to be sealed.
+#[derive(Clone)]
+pub struct NewSeal {
+    /// Makes handles of its sessions.
+    pub handles: Vec<u8>,
+    /// Its first key.
+    pub first: NewVersion,
+}
+
+/// A version of a collection's key.
+#[derive(Clone)]
+pub struct NewVersion {
+    /// Counts from 1.
+    pub version: u32,
+    /// The half that writes.
+    pub public: Vec<u8>,
+    /// The half that reads, wrapped to each recipient.
+    pub wrappings: Vec<Wrapping>,
+}
+
+/// The half of a key that reads, wrapped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wrapping {
+    /// Which version of the key.
+    pub version: u32,
+    /// The recipient, or `passphrase`.
+    pub recipient: String,
+    /// As age wraps it.
+    pub wrapped: Vec<u8>,
+}
+
+/// A sealed collection as it can be seen while it is locked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SealedCollection {
+    /// What it is called.
+    pub collection: Collection,
+    /// The version of the key that is written with.
+    pub key_version: u32,
+    /// Since when it is sealed.
+    pub sealed_at: DateTime<Utc>,
+    /// Who can open it: recipients, and `passphrase`.
+    pub recipients: Vec<String>,
+    /// How many exchanges stand in it, without the forgotten ones.
+    pub exchanges: i64,
+    /// How many turns are written with an older version of the key.
+    pub behind: i64,
+}
+
+impl Journal {
+    /// Seals a collection, which is made when it is new and must be empty.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Conflict`] when it is sealed already, or something stands in it in the clear.
+    pub async fn seal_collection(
+        &self,
+        user: UserId,
+        collection: &Collection,
+        seal: &NewSeal,
+        at: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        let mut tx = self.db.begin().await?;
+        lock(&mut tx, user, 0).await?;
+        make(&mut tx, user, collection, at).await?;
+        let sealed = sqlx::query!(
+            "update journal.collection set sealed = true where user_id = $1 and name = $2 and not sealed",
+            user.0,
+            collection.as_str()
+        )
+        .execute(&mut *tx)
+        .await;
+        match sealed {
+            Ok(sealed) if sealed.rows_affected() > 0 => {}
+            Ok(_) => return Err(StoreError::Conflict(format!("collection {collection} is sealed already"))),
+            // The tables' own references say so: no moment between looking and sealing.
+            Err(error) if error.as_database_error().is_some_and(|error| error.is_foreign_key_violation()) => {
+                return Err(StoreError::Conflict(format!(
+                    "something stands in collection {collection} in the clear, or a session uses it: forget and purge it \
+                     first, or seal a new collection"
+                )));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        sqlx::query!(
+            r#"
+            insert into journal.sealed (user_id, collection, key_version, handle_key, sealed_at)
+            values ($1, $2, $3, $4, $5)
+            "#,
+            user.0,
+            collection.as_str(),
+            number(seal.first.version)?,
+            seal.handles,
+            at
+        )
+        .execute(&mut *tx)
+        .await?;
+        add_version(&mut tx, user, collection, &seal.first, at).await?;
+        tx.commit().await?;
+        Ok(())
+    }
+
+    /// The sealed collections of a user, by name.
+    ///
+    /// # Errors
+    ///
+    /// When the database gives no answer.
+    pub async fn sealed_collections(&self, user: UserId) -> Result<Vec<SealedCollection>, StoreError> {
+        let rows = sqlx::query!(
+            r#"
+            select collection, key_version, sealed_at,
+                   array(select recipient
+                         from journal.sealed_wrapping
+                         where sealed_wrapping.user_id = sealed.user_id
+                           and sealed_wrapping.collection = sealed.collection
+                           and sealed_wrapping.version = sealed.key_version
+                         order by recipient) as "recipients!",
+                   (select count(*)
+                    from journal.sealed_exchange
+                    where sealed_exchange.user_id = sealed.user_id
+                      and sealed_exchange.collection = sealed.collection
+                      and forgotten_at is null) as "exchanges!",
+                   (select count(*)
+                    from journal.sealed_exchange
+                    join journal.sealed_turn on sealed_turn.user_id = sealed_exchange.user_id
+                                            and sealed_turn.exchange_id = sealed_exchange.id
+                    where sealed_exchange.user_id = sealed.user_id
+                      and sealed_exchange.collection = sealed.collection
+                      and sealed_turn.key_version < sealed.key_version) as "behind!"
+            from journal.sealed
+            where user_id = $1
+            order by collection
+            "#,
+            user.0
+        )
+        .fetch_all(&self.db)
+        .await?;
+        rows.into_iter()
+            .map(|row| {
+                Ok(SealedCollection {
+                    collection: row.collection.parse()?,
+                    key_version: version(row.key_version)?,
+                    sealed_at: row.sealed_at,
+                    recipients: row.recipients,
+                    exchanges: row.exchanges,
+                    behind: row.behind,
+                })
+            })
+            .collect()
+    }
+
+    /// Adds wrappings of keys that are there: another recipient.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Conflict`] when the key was rotated meanwhile.
+    pub async fn add_wrappings(
+        &self,
+        user: UserId,
+        collection: &Collection,
+        wrappings: &[Wrapping],
+        at: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        let mut tx = self.db.begin().await?;
+        lock(&mut tx, user, 0).await?;
+        insert(&mut tx, user, collection, wrappings, at).await?;
+        let missing = sqlx::query_scalar!(
+            r#"
+            select count(*) as "missing!"
+            from journal.sealed_key
+            where user_id = $1
+              and collection = $2
+              and not version = any($3)
+            "#,
+            user.0,
+            collection.as_str(),
+            &wrappings.iter().map(|wrapping| number(wrapping.version)).collect::<Result<Vec<_>, _>>()?
+        )
+        .fetch_one(&mut *tx)
+        .await?;
+        if missing > 0 {
+            return Err(StoreError::Conflict("the key was rotated meanwhile: try again".into()));
+        }
+        tx.commit().await?;
+        Ok(())
+    }
+
+    /// Removes a recipient; whether there was one. What they have unwrapped already they can still read, until the key is
+    /// rotated.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Conflict`] when it is the last one: nobody could open the collection again.
+    pub async fn remove_recipient(
+        &self,
+        user: UserId,
+        collection: &Collection,
+        recipient: &str,
+    ) -> Result<bool, StoreError> {
+        let mut tx = self.db.begin().await?;
+        lock(&mut tx, user, 0).await?;
+        let gone = sqlx::query!(
+            "delete from journal.sealed_wrapping where user_id = $1 and collection = $2 and recipient = $3",
+            user.0,
+            collection.as_str(),
+            recipient
+        )
+        .execute(&mut *tx)
+        .await?
+        .rows_affected();
+        let unopenable = sqlx::query_scalar!(
+            r#"
+            select count(*) as "versions!"
+            from journal.sealed_key
+            where user_id = $1
+              and collection = $2
+              and not exists (select
+                              from journal.sealed_wrapping
+                              where sealed_wrapping.user_id = sealed_key.user_id
+                                and sealed_wrapping.collection = sealed_key.collection
+                                and sealed_wrapping.version = sealed_key.version)
+            "#,
+            user.0,
+            collection.as_str()
+        )
+        .fetch_one(&mut *tx)
+        .await?;
+        if unopenable > 0 {
+            return Err(StoreError::Conflict(format!(
+                "nobody could open collection {collection} without that recipient: add another one first, or shred it"
+            )));
+        }
+        tx.commit().await?;
+        Ok(gone > 0)
+    }
+
+    /// Writes with another key from now on; what was written before is still read with the old one.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Conflict`] when it was rotated meanwhile.
+    pub async fn rotate_key(
+        &self,
+        user: UserId,
+        collection: &Collection,
+        new: &NewVersion,
+        at: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        let mut tx = self.db.begin().await?;
+        lock(&mut tx, user, 0).await?;
+        let version = number(new.version)?;
+        let rotated = sqlx::query!(
+            r#"
+            update journal.sealed
+            set key_version = $3
+            where user_id = $1
+              and collection = $2
+              and key_version = $3 - 1
+            "#,
+            user.0,
+            collection.as_str(),
+            version
+        )
+        .execute(&mut *tx)
+        .await?;
+        if rotated.rows_affected() == 0 {
+            return Err(StoreError::Conflict("the key was rotated meanwhile: try again".into()));
+        }
+        add_version(&mut tx, user, collection, new, at).await?;
+        tx.commit().await?;
+        Ok(())
+    }
+
+    /// Removes a sealed collection for good: its keys, so that no copy of what was said in it can be read any more, and
+    /// what was said in it. How many exchanges; `None` when it is not sealed.
+    ///
+    /// # Errors
+    ///
+    /// When the database gives no answer; then all of it is still there.
+    pub async fn shred(&self, user: UserId, collection: &Collection) -> Result<Option<i64>, StoreError> {
+        let mut tx = self.db.begin().await?;
+        lock(&mut tx, user, 0).await?;
+        let exchanges = sqlx::query_scalar!(
+            r#"
+            select count(*) as "exchanges!"
+            from journal.sealed_exchange
+            where user_id = $1
+              and collection = $2
+            "#,
+            user.0,
+            collection.as_str()
+        )
+        .fetch_one(&mut *tx)
+        .await?;
+        let gone = sqlx::query!(
+            "delete from journal.sealed where user_id = $1 and collection = $2",
+            user.0,
+            collection.as_str()
+        )
+        .execute(&mut *tx)
+        .await?;
+        if gone.rows_affected() == 0 {
+            return Ok(None);
+        }
+        sqlx::query!(
+            "delete from journal.collection where user_id = $1 and name = $2",
+            user.0,
+            collection.as_str()
+        )
+        .execute(&mut *tx)
+        .await?;
+        tx.commit().await?;
+        self.sealed.let_go(user);
+        Ok(Some(exchanges))
+    }
+}
+
+async fn add_version(
+    tx: &mut PgTransaction<'_>,
+    user: UserId,
+    collection: &Collection,
+    new: &NewVersion,
+    at: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    if new.wrappings.is_empty() {
+        return Err(StoreError::Refused("a sealed collection has a recipient or a passphrase: nobody could open it".into()));
+    }
+    sqlx::query!(
+        "insert into journal.sealed_key (user_id, collection, version, public_key, made_at) values ($1, $2, $3, $4, $5)",
+        user.0,
+        collection.as_str(),
+        number(new.version)?,
+        new.public,
+        at
+    )
+    .execute(&mut **tx)
+    .await?;
+    insert(tx, user, collection, &new.wrappings, at).await
+}
+
+async fn insert(
+    tx: &mut PgTransaction<'_>,
+    user: UserId,
+    collection: &Collection,
+    wrappings: &[Wrapping],
+    at: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    for wrapping in wrappings {
+        sqlx::query!(
+            r#"
+            insert into journal.sealed_wrapping (user_id, collection, version, recipient, wrapped, added_at)
+            values ($1, $2, $3, $4, $5, $6)
+            on conflict (user_id, collection, version, recipient) do update
+            set wrapped = excluded.wrapped, added_at = excluded.added_at
+            "#,
+            user.0,
+            collection.as_str(),
+            number(wrapping.version)?,
+            wrapping.recipient,
+            wrapping.wrapped,
+            at
+        )
+        .execute(&mut **tx)
+        .await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,179 @@
+//! What is said in a sealed collection: in no table in the clear, in order, once, and readable with the key alone.
+
+use skymem_core::{Collection, ExchangeId, ExchangeKind, Role, UserId};
+use skymem_seal::{HandleKey, Place, SealedTurn, SecretKey};
+use skymem_store::{Append, Appended, Journal, NewSeal, NewVersion, Recorded, StoreError, Target, Wrapping};
+use sqlx::{AssertSqlSafe, PgPool, Row};
+
+use crate::scratch::*;
+
+fn health() -> Collection {
+    "health".parse().unwrap()
+}
+
+async fn seal(journal: &Journal, user: UserId, key: &SecretKey) -> Result<(), StoreError> {
+    let wrappings = vec![Wrapping { version: 1, recipient: "age1test".into(), wrapped: vec![1] }];
+    let first = NewVersion { version: 1, public: key.public().unwrap().as_bytes().to_vec(), wrappings };
+    let seal = NewSeal { handles: HandleKey::generate().unwrap().as_bytes().to_vec(), first };
+    journal.seal_collection(user, &health(), &seal, minute(0)).await
+}
+
+async fn say_sealed(journal: &Journal, user: UserId, id: &str, said: &[&str]) -> Appended {
+    let append = Append { collection: Some(health()), ..Append::said(session(id), turns(said), minute(7)) };
+    journal.append(user, append).await.unwrap()
+}
+
+/// Every row of every table of the journal as a text.
+async fn everything(db: &PgPool) -> String {
+    let tables = sqlx::query("select table_name::text from information_schema.tables where table_schema = 'journal'");
+    let mut all = String::new();
+    for table in tables.fetch_all(db).await.unwrap() {
+        let name: String = table.get(0);
+        let rows = sqlx::query(AssertSqlSafe(format!("select t::text from journal.{name} as t")));
+        for row in rows.fetch_all(db).await.unwrap() {
+            all.push_str(&row.get::<String, _>(0));
+            all.push('\n');
+        }
+    }
+    all
+}
+
+#[tokio::test]
+async fn what_is_said_in_a_sealed_collection_stands_in_no_table_and_opens_with_the_key() {
+    in_a_database(|db| async move {
+        let journal = Journal::new(db.clone());
+        let anna = a_user(&journal, "anna").await;
+        let key = SecretKey::generate();
+        seal(&journal, anna, &key).await.unwrap();
+
+        let said = say_sealed(&journal, anna, "the clinic", &["u:my blood type is AB", "a:noted, doctor"]).await;
+
+        let all = everything(&db).await;
+        let hex = |text: &str| text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
+        for secret in ["blood", "doctor", "clinic"] {
+            assert!(!all.contains(secret) && !all.contains(&hex(secret)), "{secret}: {all}");
+        }
+        assert_eq!(said.exchanges.len(), 1);
+        let rows = sqlx::query("select id, ciphertext from journal.sealed_turn order by seq").fetch_all(&db).await.unwrap();
+        let opened: Vec<SealedTurn> = rows
+            .iter()
+            .map(|row| {
+                let (collection, row, text): (Collection, uuid::Uuid, Vec<u8>) = (health(), row.get(0), row.get(1));
+                let place = Place { user: anna, collection: &collection, row, column: "", version: 1 };
+                SealedTurn::open(&key, place, &text).unwrap()
+            })
+            .collect();
+        assert_eq!((opened[0].text.as_str(), opened[1].role), ("my blood type is AB", Role::Assistant));
+        assert_eq!(opened[1].session, session("the clinic"));
+        assert_eq!(rows[0].get::<Vec<u8>, _>(1).len(), rows[1].get::<Vec<u8>, _>(1).len(), "lengths say little");
+        assert!(journal.stats(anna).await.unwrap().turns == 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_answer_joins_its_question_and_a_repetition_is_known() {
+    in_a_journal(|journal, anna| async move {
+        seal(&journal, anna, &SecretKey::generate()).await.unwrap();
+        let question = say_sealed(&journal, anna, "s", &["u:one"]).await;
+        // The session knows where it belongs.
+        let answer = say(&journal, anna, "s", &["a:two"]).await;
+        let again = say_sealed(&journal, anna, "s", &["u:one", "a:two", "u:three"]).await;
+
+        assert_eq!(question.exchanges, answer.exchanges);
+        let recorded: Vec<Recorded> = again.turns.iter().map(|turn| turn.recorded).collect();
+        assert_eq!(recorded, [Recorded::Already, Recorded::Already, Recorded::New]);
+        assert_ne!(again.exchanges, answer.exchanges);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_same_write_many_times_at_once_is_written_once() {
+    in_a_journal(|journal, anna| async move {
+        seal(&journal, anna, &SecretKey::generate()).await.unwrap();
+        let writes: Vec<_> = (0..16)
+            .map(|_| {
+                let journal = journal.clone();
+                tokio::spawn(async move { say_sealed(&journal, anna, "s", &["u:one", "a:two"]).await })
+            })
+            .collect();
+        let mut new = 0;
+        for write in writes {
+            let appended = write.await.unwrap();
+            new += appended.turns.iter().filter(|turn| turn.recorded == Recorded::New).count();
+        }
+        assert_eq!(new, 2);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn forgetting_works_without_a_key() {
+    in_a_journal(|journal, anna| async move {
+        seal(&journal, anna, &SecretKey::generate()).await.unwrap();
+        let ids: Vec<ExchangeId> = say_sealed(&journal, anna, "s", &["u:one", "a:two"]).await.exchanges;
+        let others = say_sealed(&journal, anna, "t", &["u:three"]).await.exchanges;
+        let of_session = Target::Session(session("s"));
+        assert_eq!(journal.sealed_by(anna, &of_session).await.unwrap(), ids);
+
+        assert_eq!(journal.forget(anna, &of_session, minute(9)).await.unwrap(), ids);
+        assert_eq!(journal.forget(anna, &of_session, minute(9)).await.unwrap(), []);
+        assert_eq!(journal.sealed_trash(anna, None, None).await.unwrap(), ids);
+        assert_eq!(journal.restore(anna, &ids, minute(0)).await.unwrap(), ids);
+        assert_eq!(journal.forget(anna, &Target::Collection(health()), minute(9)).await.unwrap().len(), 2);
+        assert_eq!(journal.purge(anna, &others, minute(9)).await.unwrap(), others);
+        assert_eq!(journal.sealed_home(anna, others[0]).await.unwrap(), None);
+        assert_eq!(journal.sealed_home(anna, ids[0]).await.unwrap(), Some(health()));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn nothing_open_is_in_a_sealed_collection_and_the_tables_themselves_refuse_it() {
+    in_a_database(|db| async move {
+        let journal = Journal::new(db.clone());
+        let anna = a_user(&journal, "anna").await;
+        let open = Append { collection: Some(health()), ..Append::said(session("s"), turns(&["u:open"]), minute(1)) };
+        journal.append(anna, open).await.unwrap();
+        let refused = seal(&journal, anna, &SecretKey::generate()).await;
+        assert!(matches!(refused, Err(StoreError::Conflict(_))), "{refused:?}");
+
+        let ids = journal.forget(anna, &Target::Session(session("s")), minute(2)).await.unwrap();
+        journal.purge(anna, &ids, minute(3)).await.unwrap();
+        seal(&journal, anna, &SecretKey::generate()).await.unwrap();
+        let again = seal(&journal, anna, &SecretKey::generate()).await;
+        assert!(matches!(again, Err(StoreError::Conflict(_))), "{again:?}");
+
+        say(&journal, anna, "t", &["u:hi"]).await;
+        let moved = sqlx::query("update journal.exchange set collection = 'health'").execute(&db).await;
+        assert!(moved.is_err_and(|error| error.as_database_error().is_some_and(|error| error.is_foreign_key_violation())));
+        let stated = Append {
+            collection: Some(health()),
+            kind: ExchangeKind::Stated,
+            ..Append::said(session("f"), turns(&["u:Anna lives in Bremen"]), minute(1))
+        };
+        assert!(matches!(journal.append(anna, stated).await, Err(StoreError::Refused(_))));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_shredded_leaves_neither_keys_nor_rows() {
+    in_a_database(|db| async move {
+        let journal = Journal::new(db.clone());
+        let anna = a_user(&journal, "anna").await;
+        seal(&journal, anna, &SecretKey::generate()).await.unwrap();
+        say_sealed(&journal, anna, "s", &["u:one"]).await;
+
+        assert_eq!(journal.shred(anna, &health()).await.unwrap(), Some(1));
+        assert_eq!(journal.shred(anna, &health()).await.unwrap(), None);
+
+        for table in ["sealed", "sealed_key", "sealed_wrapping", "sealed_session", "sealed_exchange", "sealed_turn"] {
+            let count = sqlx::query(AssertSqlSafe(format!("select count(*) from journal.{table}")));
+            assert_eq!(count.fetch_one(&db).await.unwrap().get::<i64, _>(0), 0, "{table}");
+        }
+        assert!(journal.collections(anna).await.unwrap().iter().all(|shelf| shelf.name != health()));
+    })
+    .await;
+}

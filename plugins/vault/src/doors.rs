@@ -1,0 +1,213 @@
+//! Unlocking, locking, and what can be read of what is unlocked.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use skymem_core::vault::{NewKey, UnlockWith, Unlocked, VaultError, WrapTo};
+use skymem_core::{Collection, Exchange, ExchangeId, SessionId, UserId, Vault};
+use skymem_seal::{HandleKey, Identities, Opener, Passphrase, Recipient, SealError, SecretKey, Wrapped};
+
+use crate::room::Door;
+use crate::{VaultLayer, sql};
+
+/// What is recorded of a passphrase in the place of a recipient.
+const PASSPHRASE: &str = "passphrase";
+
+/// So long does unlocking wait for the vectors of what was written meanwhile; after that words alone must do for a while.
+const WAIT_FOR_VECTORS: Duration = Duration::from_secs(2);
+
+#[async_trait]
+impl Vault for VaultLayer {
+    async fn unlock(
+        &self,
+        user: UserId,
+        collection: &Collection,
+        with: &UnlockWith,
+        until: Option<DateTime<Utc>>,
+    ) -> Result<Unlocked, VaultError> {
+        let keys = self.keys(user, collection, with).await?;
+        {
+            let mut rooms = self.0.rooms();
+            let room = rooms.entry(user).or_default();
+            match room.doors.get_mut(collection) {
+                Some(door) if door.keys.keys().eq(keys.keys()) => door.until = until,
+                _ => drop(room.doors.insert(collection.clone(), Door::new(keys, until))),
+            }
+        }
+        let read = self.0.current(user).await;
+        if read.is_err() {
+            self.0.shut(user, collection);
+        }
+        read?;
+        let rooms = Arc::clone(&self.0);
+        let embedding = tokio::spawn(async move {
+            if let Err(error) = rooms.embed(user).await {
+                tracing::warn!(%error, "What was unlocked is searched by words alone until the embedder answers");
+            }
+        });
+        // It goes on when nobody waits for it any longer.
+        let _ = tokio::time::timeout(WAIT_FOR_VECTORS, embedding).await;
+        let unlocked = self.unlocked(user).into_iter().find(|unlocked| unlocked.collection == *collection);
+        unlocked.ok_or_else(|| VaultError::Locked(collection.clone()))
+    }
+
+    fn lock(&self, user: UserId, collection: Option<&Collection>) -> Vec<Collection> {
+        let open: Vec<Collection> = self.unlocked(user).into_iter().map(|unlocked| unlocked.collection).collect();
+        let asked = open.into_iter().filter(|name| collection.is_none_or(|asked| asked == name));
+        asked.filter(|name| self.0.shut(user, name)).collect()
+    }
+
+    fn expire(&self, now: DateTime<Utc>) -> Vec<(UserId, Collection)> {
+        let over: Vec<(UserId, Collection)> = self
+            .0
+            .rooms()
+            .iter()
+            .flat_map(|(user, room)| room.doors.iter().map(|(collection, door)| (*user, collection, door.until)))
+            .filter(|(_, _, until)| until.is_some_and(|until| until <= now))
+            .map(|(user, collection, _)| (user, collection.clone()))
+            .collect();
+        over.into_iter().filter(|(user, collection)| self.0.shut(*user, collection)).collect()
+    }
+
+    fn unlocked(&self, user: UserId) -> Vec<Unlocked> {
+        let rooms = self.0.rooms();
+        let doors = rooms.get(&user).into_iter().flat_map(|room| &room.doors);
+        doors
+            .map(|(collection, door)| Unlocked {
+                collection: collection.clone(),
+                until: door.until,
+                exchanges: door.exchanges(),
+                unreadable: door.unreadable(),
+            })
+            .collect()
+    }
+
+    async fn locked(&self, user: UserId) -> Result<Vec<Collection>, VaultError> {
+        let sealed = sql::sealed(self.0.db(), user).await?;
+        let rooms = self.0.rooms();
+        let doors = rooms.get(&user).map(|room| &room.doors);
+        let names = sealed.into_iter().filter_map(|(name, _)| name.parse::<Collection>().ok());
+        Ok(names.filter(|name| doors.is_none_or(|doors| !doors.contains_key(name))).collect())
+    }
+
+    async fn exchange(&self, user: UserId, id: ExchangeId) -> Result<Option<Exchange>, VaultError> {
+        Ok(self.0.current(user).await?.exchange(id).cloned())
+    }
+
+    async fn session(&self, user: UserId, session: &SessionId) -> Result<Vec<Exchange>, VaultError> {
+        Ok(self.0.current(user).await?.session(session))
+    }
+
+    async fn new_key(
+        &self,
+        user: UserId,
+        collection: &Collection,
+        version: u32,
+        to: &[WrapTo],
+    ) -> Result<NewKey, VaultError> {
+        if to.is_empty() {
+            return Err(VaultError::Refused("give a recipient or a passphrase: nobody could unlock it".into()));
+        }
+        let secret = SecretKey::generate();
+        let mut wrappings = Vec::with_capacity(to.len());
+        for to in to {
+            let recipient = match to {
+                WrapTo::Recipient(recipient) => recipient.trim().to_owned(),
+                WrapTo::Passphrase(_) => PASSPHRASE.to_owned(),
+            };
+            wrappings.push((recipient, self.wrapped(&secret, to, (user, collection, version)).map_err(refused)?));
+        }
+        let public = secret.public().map_err(refused)?;
+        let handles = HandleKey::generate().map_err(refused)?;
+        Ok(NewKey {
+            public: public.as_bytes().to_vec(),
+            handles: handles.as_bytes().to_vec(),
+            wrappings,
+            secret: secret.to_bytes(),
+        })
+    }
+
+    fn keep_key(&self, user: UserId, collection: &Collection, version: u32, key: NewKey) {
+        let Ok(secret) = SecretKey::from_bytes(&key.secret) else { return };
+        if let Some(door) = self.0.rooms().get_mut(&user).and_then(|room| room.doors.get_mut(collection)) {
+            door.keys.insert(version, secret);
+        }
+    }
+
+    async fn wrap(&self, user: UserId, collection: &Collection, to: &WrapTo) -> Result<Vec<(u32, Vec<u8>)>, VaultError> {
+        let keys = self.0.rooms().get(&user).and_then(|room| Some(room.doors.get(collection)?.keys.clone()));
+        let keys = keys.ok_or_else(|| VaultError::Locked(collection.clone()))?;
+        let wrap = |(version, key): (&u32, &SecretKey)| {
+            Ok((*version, self.wrapped(key, to, (user, collection, *version))?))
+        };
+        keys.iter().map(wrap).collect::<Result<_, SealError>>().map_err(refused)
+    }
+}
+
+impl VaultLayer {
+    fn wrapped(&self, key: &SecretKey, to: &WrapTo, of: (UserId, &Collection, u32)) -> Result<Vec<u8>, SealError> {
+        let wrapped = match to {
+            WrapTo::Recipient(recipient) => Wrapped::to_recipient(key, &recipient.parse::<Recipient>()?, of)?,
+            WrapTo::Passphrase(text) => {
+                let passphrase = Passphrase::new(text.expose().to_owned())?;
+                Wrapped::to_passphrase(key, &passphrase, self.0.settings.passphrase_work, of)?
+            }
+        };
+        Ok(wrapped.0)
+    }
+
+    /// The keys of a collection, of every version there is.
+    async fn keys(
+        &self,
+        user: UserId,
+        collection: &Collection,
+        with: &UnlockWith,
+    ) -> Result<BTreeMap<u32, SecretKey>, VaultError> {
+        let wrappings = sql::wrappings(self.0.db(), user, collection).await?;
+        if wrappings.is_empty() {
+            return Err(VaultError::NotSealed(collection.clone()));
+        }
+        let (opener, by_passphrase) = match with {
+            UnlockWith::Identity(text) => {
+                (Opener::Identities(text.expose().parse::<Identities>().map_err(refused)?), false)
+            }
+            UnlockWith::Passphrase(text) => (Opener::Passphrase(Passphrase::to_try(text.expose().to_owned())), true),
+        };
+        if by_passphrase && wrappings.iter().all(|wrapping| wrapping.recipient != PASSPHRASE) {
+            return Err(VaultError::Refused(format!("collection {collection} has no passphrase: use an identity")));
+        }
+        let name = collection.clone();
+        let opened = tokio::task::spawn_blocking(move || {
+            let mut keys = BTreeMap::new();
+            let mut fault = None;
+            for wrapping in wrappings.iter().filter(|wrapping| (wrapping.recipient == PASSPHRASE) == by_passphrase) {
+                let version = u32::try_from(wrapping.version).unwrap_or(0);
+                if keys.contains_key(&version) {
+                    continue;
+                }
+                match Wrapped(wrapping.wrapped.clone()).open(&opener, (user, &name, version)) {
+                    Ok(key) => drop(keys.insert(version, key)),
+                    // Of another recipient: theirs alone says nothing. What is damaged says more.
+                    Err(SealError::WrongIdentity) => drop(fault.get_or_insert(SealError::WrongIdentity)),
+                    Err(error) => fault = Some(error),
+                }
+            }
+            let newest = wrappings.iter().map(|wrapping| u32::try_from(wrapping.version).unwrap_or(0)).max();
+            match newest {
+                Some(newest) if keys.contains_key(&newest) => Ok(keys),
+                _ => Err(fault.unwrap_or(SealError::WrongIdentity)),
+            }
+        });
+        match opened.await {
+            Ok(keys) => keys.map_err(refused),
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
+    }
+}
+
+fn refused(error: SealError) -> VaultError {
+    VaultError::Refused(error.to_string())
+}

@@ -1,0 +1,281 @@
+//! The promise of sealed collections: unreadable at rest, absent while locked, found as anything else while unlocked.
+
+mod at_rest;
+
+use serde_json::{Value, json};
+use skymem_harness::{Client, TestServer, story_with};
+
+const QUESTION: &str = "What is my blood type?";
+const SECRET: &str = "My blood type is AB negative.";
+
+/// A story with passphrases that are quick to try.
+fn story(test: impl AsyncFnOnce(&mut TestServer)) {
+    let quick = |config: &mut skymem::config::Config| {
+        if let Some(vault) = config.layers.get_mut("vault") {
+            vault.insert("passphrase_work".into(), 4.into());
+        }
+    };
+    story_with(quick, test);
+}
+
+/// An identity and its recipient.
+fn identity() -> (String, String) {
+    let (secret, recipient) = skymem_seal::make_identity();
+    (secret.to_string(), recipient.to_string())
+}
+
+/// Seals a collection; the identity that unlocks it.
+async fn seal(client: &Client, collection: &str) -> String {
+    let (secret, recipient) = identity();
+    let path = format!("/v1/collections/{collection}/seal");
+    client.post(&path, json!({ "recipients": [recipient] })).await.expect(201);
+    secret
+}
+
+async fn unlock(client: &Client, collection: &str, identity: &str) -> Value {
+    client.post(&format!("/v1/collections/{collection}/unlock"), json!({ "identity": identity })).await.expect(200)
+}
+
+async fn lock(client: &Client, collection: &str) {
+    client.post(&format!("/v1/collections/{collection}/lock"), json!({})).await.expect(200);
+}
+
+/// Says something and its answer in a collection; the exchange.
+async fn says(client: &Client, collection: &str, session: &str, text: &str, answer: &str) -> String {
+    let turns = json!([{ "role": "user", "content": text }, { "role": "assistant", "content": answer }]);
+    let path = format!("/v1/sessions/{session}/turns");
+    let reply = client.post(&path, json!({ "collection": collection, "turns": turns })).await;
+    assert!(matches!(reply.status, 200..=202), "{}", reply.text);
+    reply.json["turns"][0]["exchange"].as_str().unwrap_or_else(|| panic!("{}", reply.text)).to_owned()
+}
+
+async fn found(client: &Client) -> bool {
+    client.recall(QUESTION).await.iter().any(|text| text.contains("AB negative"))
+}
+
+#[test]
+fn what_is_sealed_is_absent_while_locked_and_found_while_unlocked() {
+    story(async |server| {
+        let identity = seal(server, "health").await;
+        let exchange = says(server, "health", "clinic", SECRET, "Noted.").await;
+        server.catches_up().await;
+
+        let locked = server.recall_as(json!({ "query": QUESTION })).await;
+        assert_eq!(locked["recalls"], json!([]));
+        let gap = &locked["gaps"][0];
+        assert_eq!((gap["reason"].as_str(), gap["detail"].as_str()), (Some("locked"), Some("sealed and locked: health")));
+        let context = server.context("other", QUESTION).await;
+        assert!(!context.to_string().contains("AB negative") && context["gaps"].to_string().contains("locked"));
+        assert_eq!(server.get(&format!("/v1/exchanges/{exchange}")).await.status, 423);
+        assert_eq!(server.get("/v1/sessions/clinic/turns").await.status, 423);
+        assert_eq!(server.get("/v1/sessions/clinic").await.status, 423);
+        for list in ["/v1/exchanges", "/v1/sessions", "/v1/stats", "/metrics"] {
+            let shown = server.get(list).await.text;
+            assert!(!shown.contains("AB negative") && !shown.contains("clinic"), "{list}: {shown}");
+        }
+
+        let unlocked = unlock(server, "health", &identity).await;
+
+        assert_eq!((unlocked["unlocked"].as_bool(), unlocked["exchanges"].as_i64()), (Some(true), Some(1)));
+        assert!(found(server).await);
+        assert!(server.context_for("other", QUESTION).await.contains("AB negative"));
+        let shown = server.get(&format!("/v1/exchanges/{exchange}")).await.expect(200);
+        assert!(shown.to_string().contains("AB negative"), "{shown}");
+        let turns = server.get("/v1/sessions/clinic/turns").await.expect(200);
+        assert_eq!(turns["turns"].as_array().map(Vec::len), Some(2));
+
+        lock(server, "health").await;
+
+        assert!(!found(server).await);
+        assert_eq!(server.get(&format!("/v1/exchanges/{exchange}")).await.status, 423);
+    });
+}
+
+#[test]
+fn what_is_said_while_locked_appears_at_the_next_unlock_and_while_unlocked_at_once() {
+    story(async |server| {
+        let identity = seal(server, "health").await;
+        unlock(server, "health", &identity).await;
+        assert!(!found(server).await);
+
+        says(server, "health", "clinic", SECRET, "Noted.").await;
+        assert!(found(server).await, "it is unlocked");
+        lock(server, "health").await;
+        says(server, "health", "clinic", "My pulse is 61.", "Noted.").await;
+        unlock(server, "health", &identity).await;
+
+        let recalled = server.recall("what is my pulse?").await;
+        assert!(recalled.iter().any(|text| text.contains("61")), "{recalled:?}");
+    });
+}
+
+#[test]
+fn a_session_stays_in_its_sealed_collection_also_when_nobody_names_it_again() {
+    story(async |server| {
+        let identity = seal(server, "health").await;
+        let first = says(server, "health", "clinic", "What is my blood type?", "I do not know.").await;
+        server.restarts().await;
+
+        // The client leaves the collection out, and the answer comes later.
+        let question = server.tells("clinic", "user", SECRET).await.json;
+        let answer = server.tells("clinic", "assistant", "Noted.").await.json;
+
+        let exchange = |reply: &Value| reply["turns"][0]["exchange"].as_str().unwrap_or_default().to_owned();
+        assert_eq!(exchange(&question), exchange(&answer), "{question} {answer}");
+        assert_ne!(exchange(&question), first);
+        assert_eq!(server.get("/v1/sessions").await.expect(200)["sessions"], json!([]));
+        unlock(server, "health", &identity).await;
+        assert!(found(server).await);
+    });
+}
+
+#[test]
+fn a_write_that_comes_again_is_there_once_also_over_a_restart() {
+    story(async |server| {
+        let identity = seal(server, "health").await;
+        let once = says(server, "health", "clinic", SECRET, "Noted.").await;
+        let again = says(server, "health", "clinic", SECRET, "Noted.").await;
+        assert_eq!(once, again);
+        server.restarts().await;
+        // A locked server that has forgotten what it wrote cannot know it again: whoever reads leaves it out.
+        says(server, "health", "clinic", SECRET, "Noted.").await;
+
+        unlock(server, "health", &identity).await;
+
+        let turns = server.get("/v1/sessions/clinic/turns").await.expect(200);
+        assert_eq!(turns["turns"].as_array().map(Vec::len), Some(2), "{turns}");
+    });
+}
+
+#[test]
+fn what_is_forgotten_while_locked_is_gone_and_can_be_restored() {
+    story(async |server| {
+        let identity = seal(server, "health").await;
+        let exchange = says(server, "health", "clinic", SECRET, "Noted.").await;
+        unlock(server, "health", &identity).await;
+        assert!(found(server).await);
+
+        assert_eq!(server.post("/v1/forget", json!({ "session": "clinic" })).await.expect(200)["count"], 1);
+        assert!(!found(server).await, "at once, also in memory");
+        lock(server, "health").await;
+        assert_eq!(server.post("/v1/restore", json!({ "ids": [exchange] })).await.expect(200)["count"], 1);
+        unlock(server, "health", &identity).await;
+        assert!(found(server).await);
+    });
+}
+
+#[test]
+fn it_is_locked_when_its_time_is_over() {
+    story(async |server| {
+        let identity = seal(server, "health").await;
+        let exchange = says(server, "health", "clinic", SECRET, "Noted.").await;
+        let path = "/v1/collections/health/unlock";
+        server.post(path, json!({ "identity": identity, "minutes": 30 })).await.expect(200);
+        server.time_passes(chrono::TimeDelta::minutes(29));
+        assert!(found(server).await);
+
+        server.time_passes(chrono::TimeDelta::minutes(1));
+
+        assert!(!found(server).await);
+        let problem = server.get(&format!("/v1/exchanges/{exchange}")).await.problem(423);
+        assert!(problem.contains("sealed and locked"), "{problem}");
+    });
+}
+
+#[test]
+fn a_wrong_key_opens_nothing_and_says_which_it_is() {
+    story(async |server| {
+        let (own, recipient) = identity();
+        let (other, _) = identity();
+        let body = json!({ "recipients": [recipient], "passphrase": "correct horse" });
+        server.post("/v1/collections/health/seal", body).await.expect(201);
+        let try_with = async |body: Value| server.post("/v1/collections/health/unlock", body).await;
+
+        assert!(try_with(json!({ "identity": other })).await.problem(422).contains("none of its recipients"));
+        assert!(try_with(json!({ "passphrase": "wrong horse" })).await.problem(422).contains("passphrase does not open"));
+        let cut = &own[..own.len() - 9];
+        let problem = try_with(json!({ "identity": cut })).await.problem(422);
+        assert!(problem.contains("no whole secret key") && !problem.contains(&cut[cut.len() - 20..]), "{problem}");
+        assert_eq!(try_with(json!({})).await.status, 422);
+        assert_eq!(try_with(json!({ "passphrase": "correct horse" })).await.expect(200)["unlocked"], true);
+        assert_eq!(server.post("/v1/collections/work/unlock", json!({ "identity": own })).await.status, 404);
+        assert_eq!(server.post("/v1/collections/health/seal", json!({ "recipients": [] })).await.status, 422);
+        assert_eq!(server.post("/v1/collections/other/seal", json!({ "recipients": [own] })).await.status, 422);
+    });
+}
+
+#[test]
+fn recipients_come_and_go_keys_rotate_and_a_shredded_collection_is_gone() {
+    story(async |server| {
+        let first = seal(server, "health").await;
+        let (second, recipient) = identity();
+        says(server, "health", "clinic", SECRET, "Noted.").await;
+        let add = json!({ "recipient": recipient });
+        assert_eq!(server.post("/v1/collections/health/recipients", add.clone()).await.status, 423);
+        unlock(server, "health", &first).await;
+        server.post("/v1/collections/health/recipients", add).await.expect(200);
+
+        let rotated = server.post("/v1/collections/health/rotate", json!({})).await.expect(200);
+        assert_eq!((rotated["key_version"].as_i64(), rotated["behind"].as_i64()), (Some(2), Some(2)));
+        says(server, "health", "clinic", "My pulse is 61.", "Noted.").await;
+        assert!(server.recall("what is my pulse?").await.iter().any(|text| text.contains("61")), "with the new key too");
+        lock(server, "health").await;
+
+        let unlocked = unlock(server, "health", &second).await;
+        assert_eq!((unlocked["exchanges"].as_i64(), unlocked["unreadable"].clone()), (Some(2), json!([])));
+        assert!(found(server).await);
+
+        let path = "/v1/collections/health/shred";
+        assert_eq!(server.post(path, json!({ "confirm": "yes" })).await.status, 422);
+        server.post(path, json!({ "confirm": "health" })).await.expect(200);
+        assert!(!found(server).await);
+        assert_eq!(server.post("/v1/collections/health/unlock", json!({ "identity": first })).await.status, 404);
+    });
+}
+
+#[test]
+fn a_recipient_that_is_the_last_stays() {
+    story(async |server| {
+        let (_, recipient) = identity();
+        server.post("/v1/collections/health/seal", json!({ "recipients": [recipient] })).await.expect(201);
+
+        let gone = server.delete(&format!("/v1/collections/health/recipients/{recipient}")).await;
+
+        assert!(gone.problem(409).contains("nobody could open"));
+        assert_eq!(server.get("/v1/collections/health/seal").await.expect(200)["recipients"], json!([recipient]));
+    });
+}
+
+#[test]
+fn nothing_is_kept_open_in_a_sealed_collection_and_nothing_open_is_sealed_behind_ones_back() {
+    story(async |server| {
+        says(server, "work", "office", "The plan is blue.", "Noted.").await;
+        let (_, recipient) = identity();
+        let sealed = server.post("/v1/collections/work/seal", json!({ "recipients": [recipient] })).await;
+        assert!(sealed.problem(409).contains("in the clear"));
+        assert_eq!(server.post("/v1/collections/default/seal", json!({ "recipients": [recipient] })).await.status, 422);
+
+        seal(server, "health").await;
+        assert_eq!(server.patch("/v1/sessions/x", json!({ "collection": "health" })).await.status, 409);
+        let gone = server.delete("/v1/collections/health").await;
+        assert_eq!(gone.status, 409, "what is sealed is shredded, not removed: {}", gone.text);
+    });
+}
+
+#[test]
+fn what_one_user_unlocks_no_other_reads() {
+    story(async |server| {
+        let identity = seal(server, "health").await;
+        let exchange = says(server, "health", "clinic", SECRET, "Noted.").await;
+        unlock(server, "health", &identity).await;
+        let ben = server.other_user("ben").await;
+
+        assert!(!found(&ben).await);
+        assert_eq!(ben.get(&format!("/v1/exchanges/{exchange}")).await.status, 404);
+        assert_eq!(ben.get("/v1/sessions/clinic/turns").await.status, 404);
+        assert_eq!(ben.get("/v1/vault").await.expect(200)["collections"], json!([]));
+        assert_eq!(ben.post("/v1/collections/health/unlock", json!({ "identity": identity })).await.status, 404);
+        assert_eq!(ben.post("/v1/vault/lock", json!({})).await.expect(200)["locked"], json!([]));
+        assert!(found(server).await);
+    });
+}
