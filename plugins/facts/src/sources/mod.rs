@@ -4,6 +4,7 @@ mod dates;
 pub(crate) mod markdown;
 pub(crate) mod model;
 pub(crate) mod patterns;
+mod values;
 
 use skymem_core::facts::Statement;
 
