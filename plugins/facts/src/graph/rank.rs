@@ -16,7 +16,7 @@ use super::{Net, Notes};
 const DAMPING: f64 = 0.5;
 
 /// What an entity holds for each of its facts is not worth being pushed on when it is less, except once by a seed. All other
-/// pushes together look at no more than `2 / (1 - DAMPING) / WORTH` facts.
+/// pushes together look at no more than `1 / (1 - DAMPING) / WORTH` facts.
 const WORTH: f64 = 1e-5;
 
 impl Net {
@@ -89,18 +89,17 @@ impl<'a> Push<'a> {
         self.waits.set(entity, false);
         let held = self.held.get(entity);
         self.held.set(entity, 0.0);
-        let net = self.net;
-        let ways = net.links(entity).filter(|&(fact, _)| walkable(fact));
-        let count = ways.count();
-        if count == 0 {
+        let ways = self.net.links(entity).filter(|&(fact, _)| walkable(fact));
+        let ends: Vec<u32> = ways.map(|(_, other)| other).collect();
+        if ends.is_empty() {
             // Nowhere to go: the walker stays until it starts anew, which for a seed is here again.
             self.kept.set(entity, self.kept.get(entity) + held);
             return;
         }
         self.kept.set(entity, self.kept.get(entity) + (1.0 - DAMPING) * held);
         #[expect(clippy::cast_precision_loss, reason = "no entity has so many facts")]
-        let each = DAMPING * held / count as f64;
-        for (_, other) in net.links(entity).filter(|&(fact, _)| walkable(fact)) {
+        let each = DAMPING * held / ends.len() as f64;
+        for other in ends {
             self.receive(other, each);
         }
     }

@@ -18,8 +18,7 @@ const FEW: usize = 5;
 
 /// Builds the net of `world`, walks it, and does alike with what the library has, in the same run.
 pub(super) fn run(world: &World, questions: usize) {
-    let links: Vec<Link> =
-        (0..).zip(&world.facts).map(|(fact, &(from, to))| Link { from, to, fact }).collect();
+    let links: Vec<Link> = (0..).zip(&world.facts).map(|(fact, &(from, to))| Link { from, to, fact }).collect();
     let holds: Vec<bool> = (0..).zip(&world.facts).map(|(fact, _)| world.holds(fact)).collect();
     let holds = |fact: u32| holds.get(fact as usize).copied().unwrap_or(false);
     let before = resident_bytes(None);
@@ -31,7 +30,7 @@ pub(super) fn run(world: &World, questions: usize) {
         grown.map_or_else(|| "unknown".into(), megabytes)
     );
 
-    let library = library(world, &holds);
+    let library = library(world, holds);
     let walk = |n| {
         let mut walk = Bfs::new(&library, NodeIndex::new(world.some(n) as usize));
         std::iter::from_fn(|| walk.next(&library)).count()
@@ -45,9 +44,8 @@ pub(super) fn run(world: &World, questions: usize) {
     let (a, b) = (|n: usize| world.some(2 * n), |n: usize| world.some(2 * n + 1));
     let mut rows = Rows(table());
     rows.time("the net is built", FEW, |_| black_box(Net::new(world.entities as usize, &links)).bytes());
-    let seen = rows.time("around an entity: 2 hops, 200 entities", questions, |n| {
-        net.around(a(n), 2, 200, holds).entities.len()
-    });
+    let seen = rows
+        .time("around an entity: 2 hops, 200 entities", questions, |n| net.around(a(n), 2, 200, holds).entities.len());
     rows.time("around the most linked entity, alike", questions, |_| net.around(hub, 2, 200, holds).facts.len());
     rows.time("  the library walks everything there is", questions, walk);
     let found = rows.time("between two: 4 hops, 5 ways", questions, |n| net.paths(a(n), b(n), 4, 5, holds).ways.len());
