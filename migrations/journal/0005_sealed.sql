@@ -20,7 +20,7 @@ alter table journal.exchange
 -- last changed; `handle_key` makes handles of session ids, so that what is said next joins what was said before although
 -- nobody can read it. Whoever has this table can test whether a session id that they guess was used: nothing more.
 create table journal.sealed (
-    user_id      uuid not null,
+    user_id      uuid not null references journal.users on delete cascade,
     collection   text not null,
     key_version  integer not null check (key_version > 0),
     handle_key   bytea not null check (octet_length(handle_key) = 32),

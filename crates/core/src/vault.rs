@@ -76,7 +76,8 @@ pub trait Vault: Send + Sync {
     /// # Errors
     ///
     /// [`VaultError::Locked`]; [`VaultError::Refused`] for what is no recipient.
-    async fn wrap(&self, user: UserId, collection: &Collection, to: &WrapTo) -> Result<Vec<(u32, Vec<u8>)>, VaultError>;
+    async fn wrap(&self, user: UserId, collection: &Collection, to: &WrapTo)
+    -> Result<Vec<(u32, Vec<u8>)>, VaultError>;
 }
 
 /// What unlocks a collection.

@@ -6,11 +6,14 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::json;
 use skymem_core::vault::{UnlockWith, Unlocked, VaultError, WrapTo};
 use skymem_core::{Collection, Exchange, ExchangeId, Filter, GapReason, Query, SessionId, UserId, Vault};
-use skymem_store::{JournalTurn, MemoryMode, NewSeal, NewVersion, SealedCollection, Session, Verb, Wrapping};
+use skymem_store::{
+    Among, JournalTurn, MemoryMode, NewSeal, NewVersion, SealedCollection, Session, Target, Verb, Wrapping,
+};
 
 use crate::context::Notes;
 use crate::error::EngineError;
 use crate::memory::Memory;
+use crate::purge::Aim;
 
 /// How long a collection stays unlocked at most, in minutes, when it is for a time.
 pub const MOST_MINUTES: u32 = 60 * 24 * 7;
@@ -172,7 +175,8 @@ impl Memory {
         let version = view.sealed.key_version.saturating_add(1);
         let vault = self.vault()?;
         let key = vault.new_key(user, collection, version, &to).await?;
-        let new = NewVersion { version, public: key.public.clone(), wrappings: wrappings(version, key.wrappings.clone()) };
+        let new =
+            NewVersion { version, public: key.public.clone(), wrappings: wrappings(version, key.wrappings.clone()) };
         self.inner.journal.rotate_key(user, collection, &new, self.now()).await?;
         vault.keep_key(user, collection, version, key);
         self.note_sealed(user, Verb::Sealed, collection, "key rotated").await;
@@ -222,6 +226,29 @@ impl Memory {
             }
             Err(error) => notes.gap("vault", GapReason::Failed, error.to_string()),
         }
+    }
+
+    /// The sealed exchanges that are aimed at: by what stands in the clear of them. Who forgets by a text or an entity, of
+    /// which a locked server knows nothing, forgets what is open.
+    pub(crate) async fn sealed_meant(
+        &self,
+        user: UserId,
+        aim: &Aim,
+        among: Among,
+    ) -> Result<Vec<ExchangeId>, EngineError> {
+        let target = match aim {
+            Aim::Exchanges(ids) => Some(Target::Exchanges(ids.clone())),
+            Aim::Session(session) => Some(Target::Session(session.clone())),
+            Aim::Collection(collection) => Some(Target::Collection(collection.clone())),
+            Aim::Everything => None,
+            Aim::Entity(_) | Aim::Text(_) => return Ok(Vec::new()),
+        };
+        let forgotten = match among {
+            Among::Remembered => Some(false),
+            Among::Trash => Some(true),
+            Among::All => None,
+        };
+        Ok(self.inner.journal.sealed_meant(user, target.as_ref(), forgotten).await?)
     }
 
     /// A sealed exchange that is not forgotten; `None` when there is no such.

@@ -137,12 +137,16 @@ impl Vault for VaultLayer {
         }
     }
 
-    async fn wrap(&self, user: UserId, collection: &Collection, to: &WrapTo) -> Result<Vec<(u32, Vec<u8>)>, VaultError> {
+    async fn wrap(
+        &self,
+        user: UserId,
+        collection: &Collection,
+        to: &WrapTo,
+    ) -> Result<Vec<(u32, Vec<u8>)>, VaultError> {
         let keys = self.0.rooms().get(&user).and_then(|room| Some(room.doors.get(collection)?.keys.clone()));
         let keys = keys.ok_or_else(|| VaultError::Locked(collection.clone()))?;
-        let wrap = |(version, key): (&u32, &SecretKey)| {
-            Ok((*version, self.wrapped(key, to, (user, collection, *version))?))
-        };
+        let wrap =
+            |(version, key): (&u32, &SecretKey)| Ok((*version, self.wrapped(key, to, (user, collection, *version))?));
         keys.iter().map(wrap).collect::<Result<_, SealError>>().map_err(refused)
     }
 }

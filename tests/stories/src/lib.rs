@@ -1,6 +1,7 @@
 //! End-to-end tests, one module per promise. Through the doors, with a manual clock and without a model.
 #![cfg(test)]
 
+mod audit;
 mod bad_input;
 mod chat_models;
 mod conformance;
@@ -18,5 +19,8 @@ mod model_calls;
 mod proxy;
 mod proxy_faults;
 mod proxy_memory;
+mod purge;
 mod restart;
+mod secrets;
 mod summaries;
+mod vault;

@@ -3,7 +3,7 @@
 mod at_rest;
 
 use serde_json::{Value, json};
-use skymem_harness::{Client, TestServer, story_with};
+use skymem_harness::{Client, Reply, TestServer, story_with};
 
 const QUESTION: &str = "What is my blood type?";
 const SECRET: &str = "My blood type is AB negative.";
@@ -30,6 +30,13 @@ async fn seal(client: &Client, collection: &str) -> String {
     let path = format!("/v1/collections/{collection}/seal");
     client.post(&path, json!({ "recipients": [recipient] })).await.expect(201);
     secret
+}
+
+/// What a problem of that status says.
+fn detail(reply: &Reply, status: u16) -> String {
+    assert_eq!(reply.status, status, "{}", reply.text);
+    let faults = reply.json["errors"].as_array().into_iter().flatten().filter_map(|fault| fault["reason"].as_str());
+    faults.chain(reply.json["detail"].as_str()).collect::<Vec<_>>().join("\n")
 }
 
 async fn unlock(client: &Client, collection: &str, identity: &str) -> Value {
@@ -63,7 +70,10 @@ fn what_is_sealed_is_absent_while_locked_and_found_while_unlocked() {
         let locked = server.recall_as(json!({ "query": QUESTION })).await;
         assert_eq!(locked["recalls"], json!([]));
         let gap = &locked["gaps"][0];
-        assert_eq!((gap["reason"].as_str(), gap["detail"].as_str()), (Some("locked"), Some("sealed and locked: health")));
+        assert_eq!(
+            (gap["reason"].as_str(), gap["detail"].as_str()),
+            (Some("locked"), Some("sealed and locked: health"))
+        );
         let context = server.context("other", QUESTION).await;
         assert!(!context.to_string().contains("AB negative") && context["gaps"].to_string().contains("locked"));
         assert_eq!(server.get(&format!("/v1/exchanges/{exchange}")).await.status, 423);
@@ -177,7 +187,7 @@ fn it_is_locked_when_its_time_is_over() {
         server.time_passes(chrono::TimeDelta::minutes(1));
 
         assert!(!found(server).await);
-        let problem = server.get(&format!("/v1/exchanges/{exchange}")).await.problem(423);
+        let problem = detail(&server.get(&format!("/v1/exchanges/{exchange}")).await, 423);
         assert!(problem.contains("sealed and locked"), "{problem}");
     });
 }
@@ -191,10 +201,12 @@ fn a_wrong_key_opens_nothing_and_says_which_it_is() {
         server.post("/v1/collections/health/seal", body).await.expect(201);
         let try_with = async |body: Value| server.post("/v1/collections/health/unlock", body).await;
 
-        assert!(try_with(json!({ "identity": other })).await.problem(422).contains("none of its recipients"));
-        assert!(try_with(json!({ "passphrase": "wrong horse" })).await.problem(422).contains("passphrase does not open"));
+        assert!(detail(&try_with(json!({ "identity": other })).await, 422).contains("none of its recipients"));
+        assert!(
+            detail(&try_with(json!({ "passphrase": "wrong horse" })).await, 422).contains("passphrase does not open")
+        );
         let cut = &own[..own.len() - 9];
-        let problem = try_with(json!({ "identity": cut })).await.problem(422);
+        let problem = detail(&try_with(json!({ "identity": cut })).await, 422);
         assert!(problem.contains("no whole secret key") && !problem.contains(&cut[cut.len() - 20..]), "{problem}");
         assert_eq!(try_with(json!({})).await.status, 422);
         assert_eq!(try_with(json!({ "passphrase": "correct horse" })).await.expect(200)["unlocked"], true);
@@ -218,7 +230,10 @@ fn recipients_come_and_go_keys_rotate_and_a_shredded_collection_is_gone() {
         let rotated = server.post("/v1/collections/health/rotate", json!({})).await.expect(200);
         assert_eq!((rotated["key_version"].as_i64(), rotated["behind"].as_i64()), (Some(2), Some(2)));
         says(server, "health", "clinic", "My pulse is 61.", "Noted.").await;
-        assert!(server.recall("what is my pulse?").await.iter().any(|text| text.contains("61")), "with the new key too");
+        assert!(
+            server.recall("what is my pulse?").await.iter().any(|text| text.contains("61")),
+            "with the new key too"
+        );
         lock(server, "health").await;
 
         let unlocked = unlock(server, "health", &second).await;
@@ -241,7 +256,7 @@ fn a_recipient_that_is_the_last_stays() {
 
         let gone = server.delete(&format!("/v1/collections/health/recipients/{recipient}")).await;
 
-        assert!(gone.problem(409).contains("nobody could open"));
+        assert!(detail(&gone, 409).contains("nobody could open"));
         assert_eq!(server.get("/v1/collections/health/seal").await.expect(200)["recipients"], json!([recipient]));
     });
 }
@@ -252,7 +267,7 @@ fn nothing_is_kept_open_in_a_sealed_collection_and_nothing_open_is_sealed_behind
         says(server, "work", "office", "The plan is blue.", "Noted.").await;
         let (_, recipient) = identity();
         let sealed = server.post("/v1/collections/work/seal", json!({ "recipients": [recipient] })).await;
-        assert!(sealed.problem(409).contains("in the clear"));
+        assert!(detail(&sealed, 409).contains("in the clear"));
         assert_eq!(server.post("/v1/collections/default/seal", json!({ "recipients": [recipient] })).await.status, 422);
 
         seal(server, "health").await;

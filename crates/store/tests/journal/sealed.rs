@@ -54,7 +54,8 @@ async fn what_is_said_in_a_sealed_collection_stands_in_no_table_and_opens_with_t
             assert!(!all.contains(secret) && !all.contains(&hex(secret)), "{secret}: {all}");
         }
         assert_eq!(said.exchanges.len(), 1);
-        let rows = sqlx::query("select id, ciphertext from journal.sealed_turn order by seq").fetch_all(&db).await.unwrap();
+        let rows =
+            sqlx::query("select id, ciphertext from journal.sealed_turn order by seq").fetch_all(&db).await.unwrap();
         let opened: Vec<SealedTurn> = rows
             .iter()
             .map(|row| {
@@ -115,7 +116,7 @@ async fn forgetting_works_without_a_key() {
         let ids: Vec<ExchangeId> = say_sealed(&journal, anna, "s", &["u:one", "a:two"]).await.exchanges;
         let others = say_sealed(&journal, anna, "t", &["u:three"]).await.exchanges;
         let of_session = Target::Session(session("s"));
-        assert_eq!(journal.sealed_by(anna, &of_session).await.unwrap(), ids);
+        assert_eq!(journal.sealed_meant(anna, Some(&of_session), Some(false)).await.unwrap(), ids);
 
         assert_eq!(journal.forget(anna, &of_session, minute(9)).await.unwrap(), ids);
         assert_eq!(journal.forget(anna, &of_session, minute(9)).await.unwrap(), []);
@@ -147,7 +148,9 @@ async fn nothing_open_is_in_a_sealed_collection_and_the_tables_themselves_refuse
 
         say(&journal, anna, "t", &["u:hi"]).await;
         let moved = sqlx::query("update journal.exchange set collection = 'health'").execute(&db).await;
-        assert!(moved.is_err_and(|error| error.as_database_error().is_some_and(|error| error.is_foreign_key_violation())));
+        assert!(
+            moved.is_err_and(|error| error.as_database_error().is_some_and(|error| error.is_foreign_key_violation()))
+        );
         let stated = Append {
             collection: Some(health()),
             kind: ExchangeKind::Stated,

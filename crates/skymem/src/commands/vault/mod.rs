@@ -39,7 +39,9 @@ pub(crate) enum Vault {
         passphrase: bool,
     },
     /// Unlock a sealed collection for a while
-    #[command(after_help = "Example:\n  skymem vault unlock health --identity ~/.config/skymem/identity.txt --minutes 30")]
+    #[command(
+        after_help = "Example:\n  skymem vault unlock health --identity ~/.config/skymem/identity.txt --minutes 30"
+    )]
     Unlock {
         /// The collection
         collection: String,
@@ -173,7 +175,9 @@ fn keygen(file: &Path) -> Result<Outcome> {
         }
         made => made.with_context(|| format!("cannot write {shown}"))?,
     };
-    made.write_all(secret.as_bytes()).and_then(|()| made.sync_all()).with_context(|| format!("cannot write {shown}"))?;
+    made.write_all(secret.as_bytes())
+        .and_then(|()| made.sync_all())
+        .with_context(|| format!("cannot write {shown}"))?;
     Ok(Outcome::new(
         format!(
             "{recipient}\n\nThat is the recipient to seal to. Its secret is in {shown}: keep a copy of that file away from \

@@ -12,7 +12,7 @@ const LONGEST_FILE: u64 = 20_000;
 
 /// What unlocks a collection.
 #[derive(Args)]
-pub(super) struct Opens {
+pub(crate) struct Opens {
     /// An age identity file; `-` for standard input (else the passphrase is asked for)
     #[arg(long, value_name = "FILE", conflicts_with = "credential")]
     identity: Option<PathBuf>,

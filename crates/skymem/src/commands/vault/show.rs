@@ -28,7 +28,8 @@ pub(super) fn one(sealed: &Value) -> String {
     let exchanges = sealed.get("exchanges").and_then(Value::as_u64).unwrap_or(0);
     let name = text_at(sealed, "/collection");
     let mut lines = vec![format!("{name}: {}, {}", state(sealed), counted(exchanges, "exchange"))];
-    lines.extend(list_at(sealed, "recipients").iter().filter_map(Value::as_str).map(|who| format!("  opened by {who}")));
+    lines
+        .extend(list_at(sealed, "recipients").iter().filter_map(Value::as_str).map(|who| format!("  opened by {who}")));
     let unreadable = list_at(sealed, "unreadable").iter().filter_map(Value::as_str);
     lines.extend(unreadable.map(|why| format!("  cannot be read: {why}")));
     if let Some(behind) = sealed.get("behind").and_then(Value::as_u64).filter(|behind| *behind > 0) {

@@ -94,12 +94,7 @@ fn refuse(shelf: &Shelf, append: &Append) -> Result<(), StoreError> {
 }
 
 /// The last exchange of the session, as far as is known of it.
-async fn resumed(
-    tx: &mut PgTransaction<'_>,
-    user: UserId,
-    shelf: &Shelf,
-    handle: &[u8],
-) -> Result<Opens, StoreError> {
+async fn resumed(tx: &mut PgTransaction<'_>, user: UserId, shelf: &Shelf, handle: &[u8]) -> Result<Opens, StoreError> {
     let row = sqlx::query!(
         r#"
         select open_exchange, open_turns, open_voices, forgotten_at is not null as "forgotten!"

@@ -1,7 +1,7 @@
 //! Forgetting in sealed collections, which works while they are locked.
 
 use chrono::{DateTime, Utc};
-use sqlx::PgTransaction;
+use sqlx::{PgExecutor, PgTransaction};
 use uuid::Uuid;
 
 use skymem_core::{ExchangeId, UserId};
@@ -22,21 +22,7 @@ impl Sealing {
         target: &Target,
         at: DateTime<Utc>,
     ) -> Result<Vec<ExchangeId>, StoreError> {
-        let hidden = Self::hide(tx, user, target, at).await?;
-        changed_now(tx, user, hidden).await
-    }
-
-    async fn hide(
-        tx: &mut PgTransaction<'_>,
-        user: UserId,
-        target: &Target,
-        at: DateTime<Utc>,
-    ) -> Result<Vec<(Uuid, String)>, StoreError> {
-        let (ids, handles, collection) = match target {
-            Target::Exchanges(ids) => (ids.iter().map(|id| id.0).collect(), Vec::new(), None),
-            Target::Session(session) => (Vec::new(), handles(&shelves(&mut **tx, user).await?, session)?, None),
-            Target::Collection(collection) => (Vec::<Uuid>::new(), Vec::new(), Some(collection.as_str())),
-        };
+        let (ids, handles, collection) = named(&mut **tx, user, Some(target)).await?;
         let hidden = sqlx::query!(
             r#"
             update journal.sealed_exchange
@@ -54,7 +40,7 @@ impl Sealing {
         )
         .fetch_all(&mut **tx)
         .await?;
-        Ok(hidden.into_iter().map(|row| (row.id, row.collection)).collect())
+        changed_now(tx, user, hidden.into_iter().map(|row| (row.id, row.collection)).collect()).await
     }
 
     /// Takes a forget back, of what was forgotten at or after `since`; the ids of what is back.
@@ -113,6 +99,20 @@ impl Sealing {
     }
 }
 
+/// What a target names: exchanges, handles of sessions, a collection.
+async fn named<'a>(
+    db: impl PgExecutor<'_>,
+    user: UserId,
+    target: Option<&'a Target>,
+) -> Result<(Vec<Uuid>, Vec<Vec<u8>>, Option<&'a str>), StoreError> {
+    Ok(match target {
+        None => (Vec::new(), Vec::new(), None),
+        Some(Target::Exchanges(ids)) => (ids.iter().map(|id| id.0).collect(), Vec::new(), None),
+        Some(Target::Session(session)) => (Vec::new(), handles(&shelves(db, user).await?, session)?, None),
+        Some(Target::Collection(collection)) => (Vec::new(), Vec::new(), Some(collection.as_str())),
+    })
+}
+
 async fn changed_now(
     tx: &mut PgTransaction<'_>,
     user: UserId,
@@ -130,17 +130,37 @@ async fn changed_now(
 }
 
 impl Journal {
-    /// The sealed exchanges that a forget would hide, hiding nothing.
+    /// The sealed exchanges that are meant, or all: the forgotten ones, the others, or both.
     ///
     /// # Errors
     ///
     /// When the database gives no answer.
-    pub async fn sealed_by(&self, user: UserId, target: &Target) -> Result<Vec<ExchangeId>, StoreError> {
-        let mut tx = self.db.begin().await?;
-        // Never committed: what is hidden here comes back at once.
-        let hidden = Sealing::hide(&mut tx, user, target, DateTime::UNIX_EPOCH).await?;
-        tx.rollback().await?;
-        Ok(hidden.into_iter().map(|(id, _)| ExchangeId(id)).collect())
+    pub async fn sealed_meant(
+        &self,
+        user: UserId,
+        target: Option<&Target>,
+        forgotten: Option<bool>,
+    ) -> Result<Vec<ExchangeId>, StoreError> {
+        let (ids, handles, collection) = named(&self.db, user, target).await?;
+        let rows = sqlx::query_scalar!(
+            r#"
+            select id
+            from journal.sealed_exchange
+            where user_id = $1
+              and ($5 or id = any($2) or handle = any($3) or collection = $4)
+              and ($6::boolean is null or $6 = (forgotten_at is not null))
+            order by changed_seq
+            "#,
+            user.0,
+            &ids,
+            &handles,
+            collection,
+            target.is_none(),
+            forgotten
+        )
+        .fetch_all(&self.db)
+        .await?;
+        Ok(rows.into_iter().map(ExchangeId).collect())
     }
 
     /// The sealed exchanges in the trash, those of `ids` or all: what was forgotten before `until`, or ever.

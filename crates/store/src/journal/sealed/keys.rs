@@ -313,13 +313,9 @@ impl Journal {
         if gone.rows_affected() == 0 {
             return Ok(None);
         }
-        sqlx::query!(
-            "delete from journal.collection where user_id = $1 and name = $2",
-            user.0,
-            collection.as_str()
-        )
-        .execute(&mut *tx)
-        .await?;
+        sqlx::query!("delete from journal.collection where user_id = $1 and name = $2", user.0, collection.as_str())
+            .execute(&mut *tx)
+            .await?;
         tx.commit().await?;
         self.sealed.let_go(user);
         Ok(Some(exchanges))
@@ -334,7 +330,9 @@ async fn add_version(
     at: DateTime<Utc>,
 ) -> Result<(), StoreError> {
     if new.wrappings.is_empty() {
-        return Err(StoreError::Refused("a sealed collection has a recipient or a passphrase: nobody could open it".into()));
+        return Err(StoreError::Refused(
+            "a sealed collection has a recipient or a passphrase: nobody could open it".into(),
+        ));
     }
     sqlx::query!(
         "insert into journal.sealed_key (user_id, collection, version, public_key, made_at) values ($1, $2, $3, $4, $5)",

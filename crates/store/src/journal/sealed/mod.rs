@@ -18,8 +18,8 @@ use super::Journal;
 use super::append::Append;
 use crate::error::StoreError;
 
-pub use keys::{NewSeal, NewVersion, SealedCollection, Wrapping};
 pub(super) use forget::Sealing;
+pub use keys::{NewSeal, NewVersion, SealedCollection, Wrapping};
 pub(super) use recent::Recent;
 
 /// What writing into a sealed collection needs: no secret.
