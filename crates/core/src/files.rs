@@ -56,6 +56,13 @@ pub trait MemoryFiles: Send + Sync {
     ///
     /// [`FileError::NotFound`] when there is no such revision.
     async fn revision(&self, user: UserId, file: &FileName, revision: &Revision) -> Result<String, FileError>;
+
+    /// Removes revisions of a file from its history for good; how many. The present text stays: it is the person's.
+    ///
+    /// # Errors
+    ///
+    /// When the database gave no answer; nothing was removed.
+    async fn purge_revisions(&self, user: UserId, file: &FileName, revisions: &[Revision]) -> Result<usize, FileError>;
 }
 
 /// What is known of a file without reading it out.

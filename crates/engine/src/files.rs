@@ -1,7 +1,10 @@
 //! The person's Markdown files, through the layer that keeps them.
 
+use serde_json::json;
 use skymem_core::UserId;
 use skymem_core::files::{Edit, FileHead, FileName, FileText, MemoryFiles, Revision, RevisionHead};
+
+use skymem_store::Verb;
 
 use crate::error::EngineError;
 use crate::memory::Memory;
@@ -31,7 +34,10 @@ impl Memory {
     ///
     /// [`EngineError::Stale`] when the file has moved on since the revision the edit started from.
     pub async fn edit_file(&self, user: UserId, file: &FileName, edit: Edit) -> Result<FileText, EngineError> {
-        Ok(self.memory_files()?.edit(user, file, edit, self.now()).await?)
+        let edited = self.memory_files()?.edit(user, file, edit, self.now()).await?;
+        let what = json!({ "file": file, "revision": edited.head.revision, "bytes": edited.text.len() });
+        self.note(user, Verb::FileEdited, what).await;
+        Ok(edited)
     }
 
     /// Every kept revision of a file, newest first.

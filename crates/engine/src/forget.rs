@@ -6,11 +6,12 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Serialize;
 use skymem_core::{ExchangeId, Filter, Layer, UserId};
-use skymem_store::{Forgotten, Target};
+use skymem_store::{Among, Forgotten, Target};
 
 use crate::error::EngineError;
 use crate::journal::{Page, PageRequest};
 use crate::memory::Memory;
+use crate::purge::Aim;
 
 /// What was forgotten, restored or purged.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -27,9 +28,38 @@ impl Memory {
     ///
     /// When the database gave no answer; nothing was forgotten.
     pub async fn forget(&self, user: UserId, what: &Target) -> Result<Changed, EngineError> {
-        let exchanges = self.inner.journal.forget(user, what, self.now()).await?;
+        let exchanges = self.journal().forget(user, what, self.now()).await?;
         self.tell_layers(user, &exchanges).await;
         Ok(Changed { exchanges })
+    }
+
+    /// As [`Memory::forget`], of whatever is aimed at.
+    ///
+    /// # Errors
+    ///
+    /// As [`Memory::forget`]; [`EngineError::NotFound`] when there is no such entity.
+    pub async fn forget_aim(&self, user: UserId, aim: &Aim) -> Result<Changed, EngineError> {
+        let exchanges = self.aimed_at(user, aim, Among::Remembered).await?;
+        self.forget(user, &Target::Exchanges(exchanges)).await
+    }
+
+    /// What [`Memory::forget_aim`] would change, changing nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Memory::forget_aim`].
+    pub async fn would_forget_aim(&self, user: UserId, aim: &Aim) -> Result<Changed, EngineError> {
+        Ok(Changed { exchanges: self.aimed_at(user, aim, Among::Remembered).await? })
+    }
+
+    /// As [`Memory::restore`], of whatever is aimed at among what is in the trash.
+    ///
+    /// # Errors
+    ///
+    /// As [`Memory::restore`].
+    pub async fn restore_aim(&self, user: UserId, aim: &Aim) -> Result<Changed, EngineError> {
+        let exchanges = self.aimed_at(user, aim, Among::Trash).await?;
+        self.restore(user, &exchanges).await
     }
 
     /// As [`Memory::forget`] with one exchange; `None` when it is neither there nor in the trash.
@@ -38,7 +68,7 @@ impl Memory {
     ///
     /// As [`Memory::forget`].
     pub async fn forget_one(&self, user: UserId, id: ExchangeId) -> Result<Option<Changed>, EngineError> {
-        if self.exchange(user, id).await?.is_none() {
+        if !self.is_there(user, id).await? {
             return Ok(None);
         }
         self.forget(user, &Target::Exchanges(vec![id])).await.map(Some)
@@ -57,6 +87,7 @@ impl Memory {
                 for id in ids {
                     exchanges.extend(journal.exchange(user, *id).await?.map(|exchange| exchange.id));
                 }
+                exchanges.extend(journal.sealed_meant(user, Some(what), Some(false)).await?);
                 return Ok(Changed { exchanges });
             }
             Target::Session(session) => Filter { sessions: vec![session.clone()], ..Filter::default() },
@@ -67,6 +98,7 @@ impl Memory {
             let page = journal.exchanges(user, &filter, before, 200).await?;
             exchanges.extend(page.items.iter().map(|exchange| exchange.id));
             if page.next.is_none() {
+                exchanges.extend(journal.sealed_meant(user, Some(what), Some(false)).await?);
                 return Ok(Changed { exchanges });
             }
             before = page.next;
@@ -79,7 +111,7 @@ impl Memory {
     ///
     /// When the database gave no answer; nothing was restored.
     pub async fn restore(&self, user: UserId, exchanges: &[ExchangeId]) -> Result<Changed, EngineError> {
-        let exchanges = self.inner.journal.restore(user, exchanges, self.trash_ends()).await?;
+        let exchanges = self.journal().restore(user, exchanges, self.trash_ends()).await?;
         Ok(Changed { exchanges })
     }
 
@@ -89,7 +121,7 @@ impl Memory {
     ///
     /// As [`Memory::restore`].
     pub async fn restore_one(&self, user: UserId, id: ExchangeId) -> Result<Option<Changed>, EngineError> {
-        if self.exchange(user, id).await?.is_none() {
+        if !self.is_there(user, id).await? {
             return Ok(None);
         }
         self.restore(user, &[id]).await.map(Some)
@@ -115,13 +147,18 @@ impl Memory {
         for id in exchanges {
             in_trash.extend(self.inner.journal.forgotten_one(user, *id).await?.map(|forgotten| forgotten.exchange.id));
         }
-        Ok(Changed { exchanges: self.inner.journal.purge(user, &in_trash, self.now()).await? })
+        in_trash.extend(self.inner.journal.sealed_trash(user, Some(exchanges), None).await?);
+        Ok(Changed { exchanges: self.journal().purge(user, &in_trash, self.now()).await? })
     }
 
     /// Purges what was forgotten before `until`, or ever.
     pub(crate) async fn empty_trash(&self, user: UserId, until: Option<DateTime<Utc>>) -> Result<Changed, EngineError> {
-        let journal = &self.inner.journal;
+        let journal = self.journal();
         let mut purged = Vec::new();
+        let sealed = journal.sealed_trash(user, None, until).await?;
+        if !sealed.is_empty() {
+            purged.extend(journal.purge(user, &sealed, self.now()).await?);
+        }
         let mut before = None;
         loop {
             let page = journal.forgotten(user, until, before, 200).await?;
@@ -141,9 +178,15 @@ impl Memory {
         self.now() - TimeDelta::days(i64::from(self.inner.settings.upkeep.trash_days))
     }
 
+    /// Whether there is such an exchange, in the trash or not, sealed or not: nothing of it is read.
+    async fn is_there(&self, user: UserId, id: ExchangeId) -> Result<bool, EngineError> {
+        let journal = &self.inner.journal;
+        Ok(journal.sealed_home(user, id).await?.is_some() || self.exchange(user, id).await?.is_some())
+    }
+
     /// Tells every layer what was forgotten. The foreign keys have done most of it already; a layer that fails is told
     /// again, behind the caller's back.
-    async fn tell_layers(&self, user: UserId, exchanges: &[ExchangeId]) {
+    pub(crate) async fn tell_layers(&self, user: UserId, exchanges: &[ExchangeId]) {
         if exchanges.is_empty() {
             return;
         }
@@ -227,9 +270,10 @@ mod tests {
     #[sqlx::test(migrations = false)]
     async fn a_note_is_kept_once_and_comes_back_when_it_is_told_again(db: PgPool) {
         let (test, _) = start(db).await;
-        let fate = test.memory.remember(note(&test, "my dog is Rex")).await.unwrap();
+        let fate = test.memory.remember(note(&test, "my dog is Rex")).await.unwrap().turns[0];
         let TurnFate::Stored { exchange, .. } = fate else { panic!("{fate:?}") };
-        assert!(matches!(test.memory.remember(note(&test, "my dog is Rex")).await.unwrap(), TurnFate::Known { .. }));
+        let again = test.memory.remember(note(&test, "my dog is Rex")).await.unwrap();
+        assert!(matches!(again.turns[0], TurnFate::Known { .. }));
         test.memory.forget(test.user, &Target::Exchanges(vec![exchange])).await.unwrap();
 
         test.memory.remember(note(&test, "my dog is Rex")).await.unwrap();

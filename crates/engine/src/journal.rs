@@ -10,6 +10,7 @@ use skymem_store::{CollectionSettings, JournalTurn, Session, SessionChange, Sess
 
 use crate::error::EngineError;
 use crate::memory::Memory;
+use crate::sealed::{session_of, turns_of};
 
 /// Where in a long list to go on, and how far.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,7 +107,11 @@ impl Memory {
     ///
     /// When the database gave no answer.
     pub async fn session(&self, user: UserId, session: &SessionId) -> Result<Option<Session>, EngineError> {
-        Ok(self.inner.journal.session(user, session).await?)
+        if let Some(open) = self.inner.journal.session(user, session).await? {
+            return Ok(Some(open));
+        }
+        let sealed = self.sealed_session(user, session).await?;
+        Ok(sealed.and_then(|(collection, said)| session_of(session, collection, &said)))
     }
 
     /// Changes a session, which is made when it is new, and returns it.
@@ -120,7 +125,7 @@ impl Memory {
         session: &SessionId,
         change: SessionChange,
     ) -> Result<Session, EngineError> {
-        Ok(self.inner.journal.set_session(user, session, change, self.now()).await?)
+        Ok(self.journal().set_session(user, session, change, self.now()).await?)
     }
 
     /// The turns of a session, oldest first; `None` when there is no such session. Forgotten ones are not shown.
@@ -134,11 +139,15 @@ impl Memory {
         session: &SessionId,
         page: &PageRequest,
     ) -> Result<Option<Page<JournalTurn>>, EngineError> {
-        let turns = self.inner.journal.turns(user, session, page.seq()?, page.limit).await?;
-        if turns.items.is_empty() && self.session(user, session).await?.is_none() {
-            return Ok(None);
+        let after = page.seq()?;
+        let turns = self.inner.journal.turns(user, session, after, page.limit).await?;
+        if !turns.items.is_empty() || self.inner.journal.session(user, session).await?.is_some() {
+            return Ok(Some(Page::by_seq(turns)));
         }
-        Ok(Some(Page::by_seq(turns)))
+        let Some((_, said)) = self.sealed_session(user, session).await? else { return Ok(None) };
+        let mut turns = turns_of(said);
+        turns.retain(|turn| after.is_none_or(|after| turn.turn.seq > after));
+        Ok(Some(Page::cut(turns, page.limit, |turn| turn.turn.seq.0.to_string())))
     }
 
     /// The user's exchanges that match, newest first.
@@ -165,6 +174,10 @@ impl Memory {
             return Ok(Some(ExchangeView { exchange, forgotten_at: None }));
         }
         let forgotten = self.inner.journal.forgotten_one(user, id).await?;
+        if forgotten.is_none() {
+            let sealed = self.sealed_exchange(user, id).await?;
+            return Ok(sealed.map(|exchange| ExchangeView { exchange, forgotten_at: None }));
+        }
         Ok(forgotten
             .map(|forgotten| ExchangeView { exchange: forgotten.exchange, forgotten_at: Some(forgotten.forgotten_at) }))
     }
@@ -175,6 +188,9 @@ impl Memory {
     ///
     /// When the database gave no answer.
     pub async fn pin(&self, user: UserId, id: ExchangeId, pinned: bool) -> Result<Option<ExchangeView>, EngineError> {
+        if self.inner.journal.sealed_home(user, id).await?.is_some() {
+            return Err(EngineError::Conflict("a sealed exchange has no pin: it would stand in the clear".into()));
+        }
         self.inner.journal.pin(user, &[id], pinned).await?;
         self.exchange(user, id).await
     }
@@ -199,7 +215,7 @@ impl Memory {
         collection: &Collection,
         settings: CollectionSettings,
     ) -> Result<Shelf, EngineError> {
-        let journal = &self.inner.journal;
+        let journal = self.journal();
         journal.make_collection(user, collection, self.now()).await?;
         let set = journal.set_collection(user, collection, settings).await?;
         set.ok_or_else(|| EngineError::NotFound(format!("collection {collection}")))
@@ -211,6 +227,6 @@ impl Memory {
     ///
     /// [`EngineError::Conflict`] when something stands on it.
     pub async fn delete_collection(&self, user: UserId, collection: &Collection) -> Result<bool, EngineError> {
-        Ok(self.inner.journal.delete_collection(user, collection).await?)
+        Ok(self.journal().delete_collection(user, collection).await?)
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Start at [`Memory`]: a door calls one method of it per request. The story of the product is [`context`].
 
+mod audit;
 mod background;
 mod chat;
 mod clock;
@@ -15,8 +16,11 @@ mod forget;
 mod journal;
 mod memory;
 mod observe;
+mod purge;
 pub mod reading;
 mod record;
+mod sealed;
+mod secrets;
 mod settings;
 mod stats;
 mod upkeep;
@@ -26,6 +30,7 @@ mod users;
 #[cfg(test)]
 mod testing;
 
+pub use audit::{LogChecked, LogFilter, LogOf, acting_as};
 pub use background::Background;
 pub use chat::ChatHealth;
 pub use clock::{Clock, ManualClock, SystemClock};
@@ -42,8 +47,14 @@ pub use facts::{
 pub use forget::Changed;
 pub use journal::{ExchangeView, Page, PageRequest};
 pub use memory::{Memory, Parts};
+pub use purge::{Aim, Checked, Folders, PurgeRequest, Purged, Receipt, SignedReceipt};
 pub use record::{Content, NewTurn, RecordRequest, Recorded, RememberRequest, TurnFate};
-pub use settings::{ContextSettings, EngineSettings, ItemsPlace, ObserveSettings, RewriteSettings, UpkeepSettings};
+pub use sealed::{MOST_MINUTES, SealedView};
+pub use secrets::{SecretPolicy, SecretsFound, SecretsMet, SecretsSettings};
+pub use settings::{
+    ContextSettings, EngineSettings, ItemsPlace, ObserveSettings, RewriteSettings, UpkeepSettings, VaultSettings,
+};
+pub use skymem_store::{Actor, Entry as AuditEntry, Verb};
 pub use skymem_store::{
     CollectionSettings, Forgotten, JournalTurn, Key, KeyId, MOST_TURNS_AT_ONCE, MemoryMode, NewKey, Parked, Scope,
     Secret, Session, SessionChange, Shelf, Stats as JournalStats, Target,

@@ -1,11 +1,11 @@
 //! [`Memory`]: everything a door can ask for. A door calls one method of it per request.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use chrono::{DateTime, Utc};
 use skymem_core::{ChatModels, Embedder, Layer, Tokenizers};
-use skymem_store::{Journal, Keys};
+use skymem_store::{Audit, Journal, Keys, Purger};
 use sqlx::PgPool;
 
 use crate::chat::ChatWatch;
@@ -13,6 +13,7 @@ use crate::clock::Clock;
 use crate::context::Frozen;
 use crate::error::EngineError;
 use crate::file_news::FileNews;
+use crate::purge::{Folders, Signer};
 use crate::settings::EngineSettings;
 
 /// A memory server without doors. Cheap to clone: all clones are one.
@@ -42,6 +43,10 @@ pub struct Parts {
 pub(crate) struct Inner {
     pub(crate) journal: Journal,
     pub(crate) keys: Keys,
+    pub(crate) audit: Audit,
+    pub(crate) purger: Purger,
+    pub(crate) signer: OnceLock<Signer>,
+    pub(crate) folders: OnceLock<Folders>,
     pub(crate) embedder: Arc<dyn Embedder>,
     pub(crate) chat: ChatModels,
     pub(crate) tokenizers: Arc<dyn Tokenizers>,
@@ -60,10 +65,26 @@ impl Memory {
         let Parts { db, embedder, chat, tokenizers, layers, clock, settings } = parts;
         let frozen = Frozen::new(settings.context.frozen_sessions);
         let chat_watch = ChatWatch::new(&chat);
-        let (journal, keys) = (Journal::new(db.clone()), Keys::new(db));
+        let (journal, keys, audit) = (Journal::new(db.clone()), Keys::new(db.clone()), Audit::new(db.clone()));
+        let (purger, signer, folders) = (Purger::new(db), OnceLock::new(), OnceLock::new());
         let file_news = FileNews::default();
-        let inner =
-            Inner { journal, keys, embedder, chat, tokenizers, chat_watch, layers, clock, settings, frozen, file_news };
+        let inner = Inner {
+            journal,
+            keys,
+            audit,
+            purger,
+            signer,
+            folders,
+            embedder,
+            chat,
+            tokenizers,
+            chat_watch,
+            layers,
+            clock,
+            settings,
+            frozen,
+            file_news,
+        };
         Self { inner: Arc::new(inner) }
     }
 

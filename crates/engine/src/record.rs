@@ -11,6 +11,7 @@ use uuid::Uuid;
 use crate::context::without_injected;
 use crate::error::EngineError;
 use crate::memory::Memory;
+use crate::secrets::{SecretPolicy, SecretsMet};
 
 /// Some turns of one session, to be written down in order.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,6 +60,8 @@ pub enum Content {
 pub struct Recorded {
     /// What became of each turn, in the order of the request.
     pub turns: Vec<TurnFate>,
+    /// What secrets were in them.
+    pub secrets: SecretsMet,
 }
 
 /// What became of one turn.
@@ -138,7 +141,8 @@ impl Memory {
             return Err(EngineError::Refused("there are no turns to record".into()));
         }
         if request.memory.is_some_and(|memory| !memory.writes()) {
-            return Ok(Recorded { turns: vec![TurnFate::NotKept; request.turns.len()] });
+            let turns = vec![TurnFate::NotKept; request.turns.len()];
+            return Ok(Recorded { turns, secrets: SecretsMet::default() });
         }
         let turns: Vec<Option<skymem_store::NewTurn>> =
             request.turns.into_iter().map(NewTurn::into_own_words).collect();
@@ -152,12 +156,13 @@ impl Memory {
             recorded_at: self.now(),
             settings: SessionChange::default(),
         };
-        let mut fates = self.append_at(pace, request.user, append).await?.into_iter();
+        let Recorded { turns: fates, secrets } = self.append_at(pace, request.user, append).await?;
+        let mut fates = fates.into_iter();
         let turns = injected.into_iter().map(|injected| match injected {
             true => TurnFate::Injected,
             false => fates.next().unwrap_or(TurnFate::NotKept),
         });
-        Ok(Recorded { turns: turns.collect() })
+        Ok(Recorded { turns: turns.collect(), secrets })
     }
 
     /// Writes a note down that was told to memory directly. Idempotent: the same text in the same session is one note.
@@ -165,26 +170,32 @@ impl Memory {
     /// # Errors
     ///
     /// As [`Memory::record`].
-    pub async fn remember(&self, request: RememberRequest) -> Result<TurnFate, EngineError> {
+    pub async fn remember(&self, request: RememberRequest) -> Result<Recorded, EngineError> {
         if request.text.trim().is_empty() {
             return Err(EngineError::Refused("there is nothing to remember: the text is empty".into()));
         }
         let named = |error: BadName| EngineError::Refused(error.0);
         let note = skymem_store::NewTurn {
             occurred_at: request.occurred_at,
-            client_id: Some(format!("note:{}", Uuid::new_v5(&Uuid::NAMESPACE_OID, request.text.as_bytes()))),
             ..skymem_store::NewTurn::new(Role::User, request.text)
         };
+        // Before the note is named by a hash of its words: a short secret could be guessed from that.
+        let (mut turns, secrets) = self.without_secrets(request.user, vec![note]).await?;
+        for note in &mut turns {
+            note.client_id = Some(format!("note:{}", Uuid::new_v5(&Uuid::NAMESPACE_OID, note.text.as_bytes())));
+        }
         let append = Append {
             session: request.session.map_or_else(|| "notes".parse(), Ok).map_err(named)?,
             collection: request.collection,
             kind: ExchangeKind::Asserted,
             source: request.source.map_or_else(|| "remember".parse(), Ok).map_err(named)?,
-            turns: vec![note],
+            turns,
             recorded_at: self.now(),
             settings: SessionChange::default(),
         };
-        let fate = self.append(request.user, append).await?.pop().unwrap_or(TurnFate::NotKept);
+        let mut recorded = self.append_at(Pace::AtOnce, request.user, append).await?;
+        recorded.meet(secrets);
+        let fate = recorded.turns.first().copied().unwrap_or(TurnFate::NotKept);
         if let TurnFate::Known { exchange, .. } = fate {
             // Told again after it was forgotten: then it is to be known again.
             self.restore(request.user, &[exchange]).await?;
@@ -194,30 +205,41 @@ impl Memory {
         {
             self.inner.journal.pin(request.user, &[exchange], true).await?;
         }
-        Ok(fate)
+        Ok(recorded)
     }
 
-    pub(crate) async fn append(&self, user: UserId, append: Append) -> Result<Vec<TurnFate>, EngineError> {
-        self.append_at(Pace::AtOnce, user, append).await
-    }
-
+    /// Every turn that goes into the journal goes through here, and leaves its secrets at the door.
     pub(crate) async fn append_at(
         &self,
         pace: Pace,
         user: UserId,
-        append: Append,
-    ) -> Result<Vec<TurnFate>, EngineError> {
+        mut append: Append,
+    ) -> Result<Recorded, EngineError> {
         if append.turns.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Recorded { turns: Vec::new(), secrets: SecretsMet::default() });
         }
+        let (turns, secrets) = self.without_secrets(user, append.turns).await?;
+        append.turns = turns;
         let appended = match pace {
-            Pace::AtOnce => self.inner.journal.append(user, append).await?,
-            Pace::GivingWay => self.inner.journal.append_piece(user, append).await?,
+            Pace::AtOnce => self.journal().append(user, append).await?,
+            Pace::GivingWay => self.journal().append_piece(user, append).await?,
         };
         let fates: Vec<TurnFate> = appended.turns.into_iter().map(TurnFate::from).collect();
         let stored = fates.iter().filter(|fate| matches!(fate, TurnFate::Stored { .. })).count();
         metrics::counter!("skymem_turns_recorded_total").increment(u64::try_from(stored).unwrap_or(u64::MAX));
-        Ok(fates)
+        secrets.count();
+        Ok(Recorded { turns: fates, secrets })
+    }
+}
+
+impl Recorded {
+    /// Adds secrets that were met, and counted by nobody yet, before the turns were written down.
+    pub(crate) fn meet(&mut self, secrets: SecretsMet) {
+        // Where they are allowed, they were met again on the way in.
+        if secrets.policy != SecretPolicy::Allow {
+            secrets.count();
+            self.secrets.add(secrets);
+        }
     }
 }
 

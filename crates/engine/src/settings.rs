@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::context::MOST_EXCHANGES;
+use crate::sealed::MOST_MINUTES;
+use crate::secrets::{SecretPolicy, SecretsSettings};
 
 /// `[engine]` of the configuration.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -18,6 +20,10 @@ pub struct EngineSettings {
     pub observe: ObserveSettings,
     /// What is done now and then.
     pub upkeep: UpkeepSettings,
+    /// What is done about secrets in what is to be remembered.
+    pub secrets: SecretsSettings,
+    /// How sealed collections are unlocked.
+    pub vault: VaultSettings,
 }
 
 /// `[engine.context]`: how a context is put together.
@@ -148,6 +154,20 @@ impl Default for UpkeepSettings {
     }
 }
 
+/// `[engine.vault]`: how sealed collections are unlocked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct VaultSettings {
+    /// How long a collection stays unlocked unless said otherwise; 0 until it is locked.
+    pub unlock_minutes: u32,
+}
+
+impl Default for VaultSettings {
+    fn default() -> Self {
+        Self { unlock_minutes: 60 }
+    }
+}
+
 impl EngineSettings {
     /// The first value that cannot be, in words.
     ///
@@ -176,7 +196,12 @@ impl EngineSettings {
             (observe.lease_seconds >= 5, "observe.lease_seconds is at least 5"),
             (observe.attempts > 0, "observe.attempts is above 0"),
             (self.upkeep.every_minutes > 0, "upkeep.every_minutes is above 0"),
+            (self.vault.unlock_minutes <= MOST_MINUTES, "vault.unlock_minutes is from 0 to 10080"),
             (self.upkeep.trash_days <= 36_500, "upkeep.trash_days is at most 36500"),
+            (
+                self.secrets.policy != SecretPolicy::Seal,
+                "secrets.policy is `allow` or `redact`: users say `seal` themselves",
+            ),
         ];
         match rules.iter().find(|(holds, _)| !holds) {
             Some((_, rule)) => Err(format!("engine.{rule}")),

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use skymem_core::{User, UserId, UserName};
-use skymem_store::{Key, KeyId, NewKey, Scope};
+use skymem_store::{Key, KeyId, NewKey, Scope, SecretPolicy};
 
 use crate::error::EngineError;
 use crate::memory::Memory;
@@ -15,6 +15,8 @@ pub struct Profile {
     pub user: User,
     /// UTC until it is set.
     pub timezone: Tz,
+    /// What is done about secrets in what they tell.
+    pub secrets: SecretPolicy,
 }
 
 impl Memory {
@@ -24,7 +26,7 @@ impl Memory {
     ///
     /// When the database gave no answer.
     pub async fn ensure_user(&self, name: &UserName) -> Result<User, EngineError> {
-        Ok(self.inner.journal.make_user(name, self.now()).await?)
+        Ok(self.journal().make_user(name, self.now()).await?)
     }
 
     /// The user of that id, and their zone; `None` when there is none.
@@ -34,8 +36,10 @@ impl Memory {
     /// When the database gave no answer.
     pub async fn profile(&self, id: UserId) -> Result<Option<Profile>, EngineError> {
         let journal = &self.inner.journal;
-        let (user, timezone) = tokio::try_join!(journal.user(id), journal.timezone(id))?;
-        Ok(user.zip(timezone).map(|(user, timezone)| Profile { user, timezone }))
+        let (user, timezone, secrets) =
+            tokio::try_join!(journal.user(id), journal.timezone(id), journal.secret_policy(id))?;
+        let secrets = secrets.unwrap_or(self.inner.settings.secrets.policy);
+        Ok(user.zip(timezone).map(|(user, timezone)| Profile { user, timezone, secrets }))
     }
 
     /// The user of that name; `None` when there is none.
@@ -66,7 +70,7 @@ impl Memory {
         let zone: Tz = timezone
             .parse()
             .map_err(|_| EngineError::Refused(format!("{timezone:?} is no time zone; one is Europe/Berlin")))?;
-        self.inner.journal.set_timezone(user, zone).await?;
+        self.journal().set_timezone(user, zone).await?;
         self.profile(user).await
     }
 
@@ -83,7 +87,7 @@ impl Memory {
         scopes: &[Scope],
         expires_at: Option<DateTime<Utc>>,
     ) -> Result<NewKey, EngineError> {
-        Ok(self.inner.keys.make(user, name, scopes, self.now(), expires_at).await?)
+        Ok(self.keys_by().make(user, name, scopes, self.now(), expires_at).await?)
     }
 
     /// The key that `presented` is; `None` when it opens nothing: unknown, wrong, expired or revoked.
@@ -110,7 +114,7 @@ impl Memory {
     ///
     /// When the database gave no answer.
     pub async fn revoke_key(&self, user: UserId, id: &KeyId) -> Result<bool, EngineError> {
-        Ok(self.inner.keys.revoke(user, id, self.now()).await?)
+        Ok(self.keys_by().revoke(user, id, self.now()).await?)
     }
 
     /// A new key like the one of that id, which opens until `old_until` yet, or no longer; `None` when there is none of
@@ -126,6 +130,6 @@ impl Memory {
         old_until: Option<DateTime<Utc>>,
     ) -> Result<Option<NewKey>, EngineError> {
         let now = self.now();
-        Ok(self.inner.keys.rotate(user, id, now, old_until.unwrap_or(now)).await?)
+        Ok(self.keys_by().rotate(user, id, now, old_until.unwrap_or(now)).await?)
     }
 }

@@ -11,7 +11,7 @@ use actix_web::web::Data;
 use actix_web::{Error, FromRequest, HttpMessage, HttpRequest};
 use actix_web_httpauth::extractors::bearer::BearerAuth;
 use skymem_core::{UserId, UserName};
-use skymem_engine::{Key, KeyId, Memory, Scope};
+use skymem_engine::{Actor, Key, KeyId, Memory, Scope, acting_as};
 
 use crate::error::{ApiError, Kind};
 use crate::lately::Lately;
@@ -32,6 +32,11 @@ impl Principal {
     /// Whoever comes, when no key is asked for.
     pub(crate) fn without_key(user: UserId) -> Self {
         Self { user, key: None, scopes: vec![Scope::Admin] }
+    }
+
+    /// As the audit log names it.
+    fn actor(&self) -> Actor {
+        self.key.as_ref().map_or_else(Actor::anyone, Actor::key)
     }
 
     /// Whether it may do what needs `scope`; `admin` may do everything.
@@ -74,8 +79,9 @@ pub(crate) async fn let_in(
     match identify(&door, &memory, request.request()).await {
         Ok(principal) => {
             tracing::Span::current().record("user", tracing::field::display(principal.user));
+            let actor = principal.actor();
             request.extensions_mut().insert(principal);
-            next.call(request).await
+            acting_as(actor, next.call(request)).await
         }
         Err(error) => Ok(request.error_response(error)),
     }

@@ -225,7 +225,11 @@ fn app(
         .service(api::forget::forget)
         .service(api::forget::restore)
         .service(api::forget::trash)
-        .service(api::forget::purge)
+        .service(api::purge::purge)
+        .service(api::purge::list_receipts)
+        .service(api::purge::verify)
+        .service(api::purge::show_receipt)
+        .service(api::purge::remove_user)
         .service(api::recall::recall)
         .service(api::context::context)
         .service(api::files::list)
@@ -257,10 +261,22 @@ fn app(
         .service(api::collections::list)
         .service(api::collections::set)
         .service(api::collections::remove)
+        .service(api::vault::list)
+        .service(api::vault::lock_all)
+        .service(api::vault::seal)
+        .service(api::vault::show)
+        .service(api::vault::unlock)
+        .service(api::vault::lock)
+        .service(api::vault::add_recipient)
+        .service(api::vault::remove_recipient)
+        .service(api::vault::rotate)
+        .service(api::vault::shred)
         .service(api::stats::stats)
         .service(api::layers::list)
         .service(api::layers::retry)
         .service(api::layers::reset)
+        .service(api::audit::list)
+        .service(api::audit::verify)
         .service(api::keys::list)
         .service(api::keys::make)
         .service(api::keys::revoke)
@@ -315,7 +331,7 @@ fn app(
         .wrap(TracingLogger::<trace::Requests>::new())
 }
 
-/// A file of facts may take so many times longer than other requests.
+/// A file of facts, and a purge, may take so many times longer than other requests.
 const TIMES_LONGER: u32 = 10;
 
 /// Gives a request up that takes longer than the settings allow.
@@ -329,7 +345,7 @@ async fn give_up_late(
         return next.call(request).await;
     }
     let mut most = settings.request_timeout();
-    if request.path() == api::facts::import::ADDRESS {
+    if [api::facts::import::ADDRESS, api::purge::ADDRESS].contains(&request.path()) {
         most *= TIMES_LONGER;
     }
     let late = |_| Error::from(ApiError::new(Kind::TimedOut, "it took too long: ask for less at a time, or try again"));

@@ -123,6 +123,16 @@ enum Command {
     Forget(commands::forget::Forget),
     /// Take forgotten exchanges back
     Restore(commands::restore::Restore),
+    /// Remove exchanges for good, and make sure that nothing is left
+    Purge(commands::purge::Purge),
+    /// What is done about tokens, passwords and card numbers in what you tell
+    Secrets(commands::secrets::Secrets),
+    /// Who changed what, and whether the log is as it was written
+    #[command(subcommand)]
+    Audit(commands::audit::Audit),
+    /// Collections that only whoever has a key can read
+    #[command(subcommand)]
+    Vault(commands::vault::Vault),
     /// Keys that let programs in
     #[command(subcommand)]
     Key(commands::key::Key),
@@ -155,6 +165,10 @@ impl Command {
             Command::Exchanges(exchanges) => exchanges.run(context).await,
             Command::Forget(forget) => forget.run(context).await,
             Command::Restore(restore) => restore.run(context).await,
+            Command::Purge(purge) => purge.run(context).await,
+            Command::Secrets(secrets) => secrets.run(context).await,
+            Command::Audit(audit) => audit.run(context).await,
+            Command::Vault(vault) => vault.run(context).await,
             Command::Key(key) => key.run(context).await,
             Command::Reembed(reembed) => reembed.run(context).await,
             Command::Eval(eval) => eval.run(context).await,

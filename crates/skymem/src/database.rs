@@ -116,6 +116,14 @@ pub(crate) fn private_settings(config: &Config) -> Result<PostgresSettings> {
     })
 }
 
+/// Where the private Postgres lives; `None` when the database is another's.
+pub(crate) fn own_folder(config: &Config) -> Result<Option<std::path::PathBuf>> {
+    match config.database.external_url()? {
+        Some(_) => Ok(None),
+        None => Ok(Some(private_settings(config)?.folder)),
+    }
+}
+
 /// How to reach an external Postgres.
 pub(crate) fn external(url: &str) -> Result<PgConnectOptions> {
     let options = PgConnectOptions::from_str(url).map_err(|error| {

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow, bail};
 use chrono::{DateTime, Utc};
 use skymem_core::{ChatModels, Embedder, Host, Layer, LayerName, User, UserName};
-use skymem_engine::{Background, Clock, Memory, Parts, SystemClock};
+use skymem_engine::{Background, Clock, Folders, Memory, Parts, SystemClock};
 use skymem_models::{EmbedderKind, EmbedderSettings};
-use skymem_store::{Journal, Keys, MigrationLock, Scope};
+use skymem_store::{Acting, Actor, Journal, Keys, MigrationLock, Scope};
 use sqlx::PgPool;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -187,7 +187,7 @@ pub(crate) async fn open_memory(config: &Config, clock: Arc<dyn Clock>, pool: &P
     let lock = MigrationLock::take(pool).await.context("cannot bring the database's tables up to date")?;
     let opened = open_layers(config, pool, &embedder, &chat, clock.now()).await;
     lock.release().await.context("cannot let go of the lock on the database's tables")?;
-    Ok(Memory::new(Parts {
+    let memory = Memory::new(Parts {
         db: pool.clone(),
         embedder,
         chat,
@@ -195,7 +195,13 @@ pub(crate) async fn open_memory(config: &Config, clock: Arc<dyn Clock>, pool: &P
         layers: opened?,
         clock,
         settings: config.engine.clone(),
-    }))
+    });
+    memory.lives_in(Folders {
+        data: Some(config.data_dir()?),
+        memory_files: Some(config.memory_files()?),
+        database: crate::database::own_folder(config)?,
+    });
+    Ok(memory)
 }
 
 async fn open_layers(
@@ -294,7 +300,7 @@ async fn let_in(
     now: DateTime<Utc>,
 ) -> Result<(Option<String>, LocalDoor)> {
     let user = first_user(config, pool, now).await?;
-    let keys = Keys::new(pool.clone());
+    let keys = Keys::new(pool.clone()).by(Acting { actor: Actor::server(), at: now });
     let first = keys.first_key(user.id, now).await.context("cannot make the first key")?;
 
     let folder = config.data_dir()?;
@@ -319,7 +325,7 @@ async fn let_in(
 pub(crate) async fn first_user(config: &Config, pool: &PgPool, now: DateTime<Utc>) -> Result<User> {
     let name = &config.server.auth.user_without_key;
     let name: UserName = name.parse().map_err(|bad| anyhow!("server.auth.user_without_key: {bad}"))?;
-    ensure_user(&Journal::new(pool.clone()), &name, now).await
+    ensure_user(&Journal::new(pool.clone()).by(Acting { actor: Actor::server(), at: now }), &name, now).await
 }
 
 /// The user of that name, made when there is none.

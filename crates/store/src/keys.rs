@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use rand::RngCore;
+use serde_json::json;
 use sha2::{Digest, Sha256};
 use sqlx::{PgPool, PgTransaction};
 use subtle::ConstantTimeEq;
@@ -12,6 +13,7 @@ use subtle::ConstantTimeEq;
 use skymem_core::UserId;
 use skymem_core::conversation::BadName;
 
+use crate::audit::{self, Acting, Verb};
 use crate::error::StoreError;
 
 /// What every key begins with, so that a leaked one is recognised.
@@ -30,6 +32,8 @@ const USE_NOTED_EVERY: TimeDelta = TimeDelta::minutes(1);
 #[derive(Debug, Clone)]
 pub struct Keys {
     db: PgPool,
+    /// Who changes something, for the audit log.
+    acting: Option<Acting>,
 }
 
 /// What is known of a key; its secret is not.
@@ -155,7 +159,13 @@ impl Keys {
     /// The keys in `db`, whose tables are up to date.
     #[must_use]
     pub fn new(db: PgPool) -> Self {
-        Self { db }
+        Self { db, acting: None }
+    }
+
+    /// The same keys for somebody who makes or takes back some: that is written down in the audit log.
+    #[must_use]
+    pub fn by(&self, acting: Acting) -> Self {
+        Self { acting: Some(acting), ..self.clone() }
     }
 
     /// Makes a key for a user.
@@ -174,6 +184,7 @@ impl Keys {
         let mut tx = self.db.begin().await?;
         lock(&mut tx, user).await?;
         let made = make(&mut tx, user, name, scopes, at, expires_at).await?;
+        self.note(&mut tx, Verb::KeyMade, &made.key, None).await?;
         tx.commit().await?;
         Ok(made)
     }
@@ -192,6 +203,7 @@ impl Keys {
             return Ok(None);
         }
         let made = make(&mut tx, user, "first", &[Scope::Admin], at, None).await?;
+        self.note(&mut tx, Verb::KeyMade, &made.key, None).await?;
         tx.commit().await?;
         Ok(Some(made))
     }
@@ -266,6 +278,7 @@ impl Keys {
     ///
     /// When the database gives no answer.
     pub async fn revoke(&self, user: UserId, key: &KeyId, at: DateTime<Utc>) -> Result<bool, StoreError> {
+        let mut tx = self.db.begin().await?;
         let revoked = sqlx::query!(
             r#"
             update journal.key
@@ -279,9 +292,15 @@ impl Keys {
             key.as_str(),
             at
         )
-        .execute(&self.db)
+        .execute(&mut *tx)
         .await?;
-        Ok(revoked.rows_affected() > 0)
+        let was_good = revoked.rows_affected() > 0;
+        if was_good {
+            let what = || json!({ "key": key.as_str() });
+            audit::note(&mut tx, user, self.acting.as_ref(), Verb::KeyRevoked, what).await?;
+        }
+        tx.commit().await?;
+        Ok(was_good)
     }
 
     /// Makes a key in place of another, which is good until `old_until` at most: same name, same scopes, and as long a
@@ -326,8 +345,28 @@ impl Keys {
         .await?;
         let expires_at = old.expires_at.map(|end| at + (end - old.created_at));
         let made = make(&mut tx, user, &old.name, &old.scopes, at, expires_at).await?;
+        self.note(&mut tx, Verb::KeyRotated, &made.key, Some(key)).await?;
         tx.commit().await?;
         Ok(Some(made))
+    }
+
+    /// Writes down a key that was made, in place of `old` if there was one. Its name is not: people write things there.
+    async fn note(
+        &self,
+        tx: &mut PgTransaction<'_>,
+        verb: Verb,
+        key: &Key,
+        old: Option<&KeyId>,
+    ) -> Result<(), StoreError> {
+        let what = || {
+            json!({
+                "key": key.id.as_str(),
+                "scopes": key.scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>(),
+                "expires_at": key.expires_at,
+                "instead_of": old.map(KeyId::as_str),
+            })
+        };
+        audit::note(tx, key.user, self.acting.as_ref(), verb, what).await
     }
 }
 

@@ -89,6 +89,18 @@ impl MemoryFiles for FilesLayer {
         let text = sql::text(&self.library.db, user, file, revision).await.map_err(LayerError::from)?;
         text.ok_or_else(|| FileError::NotFound(format!("revision {revision} of {file}")))
     }
+
+    async fn purge_revisions(&self, user: UserId, file: &FileName, revisions: &[Revision]) -> Result<usize, FileError> {
+        let shelf = self.shelf(user).await?;
+        // Nothing that still waits to be kept comes after.
+        self.library.keep(&shelf).await?;
+        let snapshot = shelf.snapshot();
+        let present = snapshot.page(file).map(|page| page.revision.0.as_str());
+        let others: Vec<String> =
+            revisions.iter().map(|revision| revision.0.clone()).filter(|one| Some(one.as_str()) != present).collect();
+        let removed = sql::purge(&self.library.db, user, file, &others).await.map_err(LayerError::from)?;
+        Ok(usize::try_from(removed).unwrap_or(usize::MAX))
+    }
 }
 
 impl FilesLayer {

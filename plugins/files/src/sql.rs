@@ -121,6 +121,19 @@ pub(crate) async fn trim(db: &PgPool, user: UserId, file: &FileName, most: u32) 
     Ok(done.rows_affected())
 }
 
+/// Removes these revisions of a file; how many.
+pub(crate) async fn purge(db: &PgPool, user: UserId, file: &FileName, revisions: &[String]) -> sqlx::Result<u64> {
+    let done = sqlx::query!(
+        "delete from files.revision where user_id = $1 and file = $2 and revision = any($3)",
+        user.0,
+        file.as_str(),
+        revisions,
+    )
+    .execute(db)
+    .await?;
+    Ok(done.rows_affected())
+}
+
 /// Every kept revision of a file, newest first; a text that came back is there twice.
 pub(crate) async fn history(db: &PgPool, user: UserId, file: &FileName) -> sqlx::Result<Vec<RevisionHead>> {
     let rows = sqlx::query!(

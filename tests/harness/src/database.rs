@@ -1,5 +1,7 @@
 //! A database for one story, in the cluster that `DATABASE_URL` names.
 
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::str::FromStr;
 
 use sqlx::postgres::PgConnectOptions;
@@ -42,6 +44,56 @@ impl Held {
         sqlx::raw_sql(hold).execute(&mut holder).await.expect("the rows can be locked");
         Self { _holder: holder }
     }
+}
+
+/// Runs statements on the database of a story.
+pub(crate) async fn sql(url: &str, statements: &str) -> Result<(), sqlx::Error> {
+    let mut connection = PgConnectOptions::from_str(url)?.connect().await?;
+    let done = sqlx::raw_sql(AssertSqlSafe(statements.to_owned())).execute(&mut connection).await;
+    connection.close().await?;
+    done.map(|_| ())
+}
+
+/// In how many rows of which tables a word stands, read as a dump would read them, and in how many files of `folder`: by
+/// other means than the server's own.
+pub(crate) async fn hits(url: &str, word: &str, folder: &Path) -> Result<BTreeMap<String, i64>, sqlx::Error> {
+    let mut connection = PgConnectOptions::from_str(url)?.connect().await?;
+    let tables = "select format('%I.%I', table_schema, table_name) from information_schema.tables \
+                  where table_type = 'BASE TABLE' and table_schema not in ('pg_catalog', 'information_schema')";
+    let tables: Vec<String> = sqlx::query_scalar(tables).fetch_all(&mut connection).await?;
+    let mut hits = BTreeMap::new();
+    for table in tables {
+        let rows = format!(
+            "select count(*) from {table} as it \
+             where position($1 in lower(it::text)) > 0 or position(encode(convert_to($1, 'UTF8'), 'hex') in it::text) > 0"
+        );
+        let rows: i64 = sqlx::query_scalar(AssertSqlSafe(rows)).bind(word).fetch_one(&mut connection).await?;
+        if rows > 0 {
+            hits.insert(table, rows);
+        }
+    }
+    let statistics = "select count(*) from pg_stats where position($1 in coalesce(most_common_vals::text, '') || coalesce(histogram_bounds::text, '')) > 0";
+    let samples: i64 = sqlx::query_scalar(statistics).bind(word).fetch_one(&mut connection).await?;
+    if samples > 0 {
+        hits.insert("pg_stats".into(), samples);
+    }
+    connection.close().await?;
+    let files = files_with(word.as_bytes(), folder);
+    if files > 0 {
+        hits.insert("files".into(), files);
+    }
+    Ok(hits)
+}
+
+/// How many files under `folder` hold these bytes.
+fn files_with(bytes: &[u8], folder: &Path) -> i64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let held = entries.map(|path| match std::fs::read(&path) {
+        _ if path.is_dir() => files_with(bytes, &path),
+        Ok(text) => i64::from(text.windows(bytes.len()).any(|window| window == bytes)),
+        Err(_) => 0,
+    });
+    held.sum()
 }
 
 async fn run(statement: &str) {

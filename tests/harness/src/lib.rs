@@ -38,8 +38,8 @@ use skymem_models::EmbedderKind;
 use tempfile::TempDir;
 
 pub use client::{Client, Reply};
-use database::Scratch;
 pub use database::Held;
+use database::Scratch;
 pub use upstream::{Answer, Delivered, Gate, Heard, Upstream, cjk, plain_client};
 pub use victim::{Victim, be_the_victim};
 
@@ -164,6 +164,25 @@ impl TestServer {
     /// When the database gives no answer.
     pub async fn holds_the_journals(&self) -> Held {
         Held::of(&self.config.database.url.0).await
+    }
+
+    /// Runs statements on the story's database, as somebody would who goes around the server.
+    ///
+    /// # Errors
+    ///
+    /// What the database says against it.
+    pub async fn sql(&self, statements: &str) -> Result<(), sqlx::Error> {
+        database::sql(&self.config.database.url.0, statements).await
+    }
+
+    /// In how many rows of which tables, and in how many files of the data folder, a word stands.
+    ///
+    /// # Panics
+    ///
+    /// When the database gives no answer.
+    pub async fn hits(&self, word: &str) -> std::collections::BTreeMap<String, i64> {
+        let url = &self.config.database.url.0;
+        database::hits(url, word, self.folder.path()).await.expect("the database can be read")
     }
 
     /// The server ends in order and starts again on the same data, and the same clock.

@@ -18,7 +18,7 @@ use skymem_store::{Append, Heard, MemoryMode, SessionChange};
 use crate::context::without_injected;
 use crate::error::EngineError;
 use crate::memory::Memory;
-use crate::record::{Content, NewTurn, TurnFate};
+use crate::record::{Content, NewTurn, Pace, TurnFate};
 
 use chain::{Link, MARK, Own};
 
@@ -154,7 +154,7 @@ impl Memory {
     ///
     /// [`EngineError::Refused`] when no user says anything in it.
     pub async fn place(&self, conversation: &Conversation) -> Result<Placed, EngineError> {
-        let own = conversation.own();
+        let own = self.clean(conversation.user, conversation.own()).await?;
         let users: Vec<usize> = (0..own.len()).filter(|&turn| own.get(turn).is_some_and(is_users)).collect();
         if users.is_empty() {
             return Err(EngineError::Refused("there is no message of a user".into()));
@@ -193,8 +193,9 @@ impl Memory {
             Some(placed) => placed,
             None => self.place(&conversation).await?,
         };
-        let mut own = conversation.own();
+        let own = conversation.own();
         let marks = chain::client_ids(&own, Link::BEGINNING);
+        let mut own = self.clean(conversation.user, own).await?;
         let mut ids = placed.ids;
         let mut answer = answer.own();
         // A client may begin the answer itself and have it continued.
@@ -240,7 +241,15 @@ impl Memory {
             settings: SessionChange::default(),
             ..Append::said(placed.session, turns, self.now())
         };
-        self.append(conversation.user, append).await
+        Ok(self.append_at(Pace::AtOnce, conversation.user, append).await?.turns)
+    }
+
+    /// Turns without their secrets, before they are named by hashes of what they say: a short secret could be guessed from
+    /// those.
+    async fn clean(&self, user: UserId, own: Vec<Own>) -> Result<Vec<Own>, EngineError> {
+        let (turns, calls): (Vec<_>, Vec<_>) = own.into_iter().map(|own| (own.turn, own.call)).unzip();
+        let (turns, _) = self.without_secrets(user, turns).await?;
+        Ok(turns.into_iter().zip(calls).map(|(turn, call)| Own { turn, call }).collect())
     }
 
     /// What is known of a conversation in the session that its client names; `None` when nothing was heard there.

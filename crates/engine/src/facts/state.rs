@@ -78,10 +78,13 @@ impl Memory {
             statement.check().map_err(|bad| EngineError::Refused(format!("statement {}: {bad}", index + 1)))?;
         }
         let told = Told { occurred_at, ..Told::new(session, collection, source)? };
+        let (statements, secrets) = self.statements_without_secrets(user, statements).await?;
         let about: Vec<String> = statements.iter().map(again::beginning).collect();
         let earlier = self.inner.journal.stated(user, &told.session, &about, statements.len()).await?;
         let ids = again::client_ids(&statements, occurred_at, &earlier, |predicate| graph.is_single(predicate));
-        self.write_down(Pace::AtOnce, user, told, statements.into_iter().zip(ids)).await
+        let mut recorded = self.write_down(Pace::AtOnce, user, told, statements.into_iter().zip(ids)).await?;
+        recorded.meet(secrets);
+        Ok(recorded)
     }
 
     /// Takes a fact back. Answers what became of the statement that says so; to undo it, forget that exchange.
@@ -223,12 +226,12 @@ impl Memory {
             recorded_at: self.now(),
             settings: SessionChange::default(),
         };
-        let turns = self.append_at(pace, user, append).await?;
-        let known: Vec<ExchangeId> = turns.iter().filter_map(TurnFate::known).collect();
+        let recorded = self.append_at(pace, user, append).await?;
+        let known: Vec<ExchangeId> = recorded.turns.iter().filter_map(TurnFate::known).collect();
         if !known.is_empty() {
             self.restore(user, &known).await?;
         }
-        Ok(Recorded { turns })
+        Ok(recorded)
     }
 }
 

@@ -111,11 +111,14 @@ impl Memory {
         told: &Told,
         statements: Vec<Statement>,
     ) -> Result<Vec<TurnFate>, EngineError> {
+        let (statements, secrets) = self.statements_without_secrets(user, statements).await?;
         let named = statements.into_iter().map(|statement| {
             let id = again::imported_id(&statement);
             (statement, id)
         });
-        Ok(self.write_down(Pace::GivingWay, user, told.clone(), named).await?.turns)
+        let mut recorded = self.write_down(Pace::GivingWay, user, told.clone(), named).await?;
+        recorded.meet(secrets);
+        Ok(recorded.turns)
     }
 }
 

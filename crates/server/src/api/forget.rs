@@ -1,20 +1,22 @@
-//! Forgetting, taking it back, and removing for good.
+//! Forgetting, and taking it back.
 
 use actix_web::web::{Data, Json as Answer};
 use actix_web::{get, post};
 use serde::{Deserialize, Serialize};
+use skymem_core::facts::EntityName;
 use skymem_core::{Collection, ExchangeId, SessionId};
-use skymem_engine::{Changed, Memory, Target};
+use skymem_engine::{Aim, Changed, Memory};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::api::exchanges::ExchangesAnswer;
 use crate::api::pages::PageQuery;
-use crate::auth::{Admin, Reader, Writer};
+use crate::auth::{Reader, Writer};
 use crate::body::{Json, Query};
 use crate::error::ApiError;
+use crate::wire::Words;
 
-/// Forgets exchanges by id, by session or by collection: they are hidden, and all that was learned from them is removed,
+/// Forgets exchanges by id, session, collection, entity or text: they are hidden, and all that was learned from them is removed,
 /// at once. They can be restored within the trash period. Idempotent.
 #[utoipa::path(
     operation_id = "forget", tag = "forget", security(("key" = ["write"])),
@@ -26,10 +28,10 @@ pub(crate) async fn forget(
     memory: Data<Memory>,
     body: Json<ForgetBody>,
 ) -> Result<Answer<ChangedAnswer>, ApiError> {
-    let (what, dry_run) = body.into_inner().into_target()?;
+    let (aim, dry_run) = body.into_inner().into_aim()?;
     let changed = match dry_run {
-        true => memory.would_forget(who.user, &what).await?,
-        false => memory.forget(who.user, &what).await?,
+        true => memory.would_forget_aim(who.user, &aim).await?,
+        false => memory.forget_aim(who.user, &aim).await?,
     };
     Ok(Answer(changed.into()))
 }
@@ -45,8 +47,9 @@ pub(crate) async fn restore(
     memory: Data<Memory>,
     body: Json<RestoreBody>,
 ) -> Result<Answer<ChangedAnswer>, ApiError> {
-    let ids = checked_ids(body.into_inner().ids)?;
-    Ok(Answer(memory.restore(who.user, &ids).await?.into()))
+    let RestoreBody { ids, session, collection, text } = body.into_inner();
+    let aim = one_aim(ids, session, collection, None, text)?;
+    Ok(Answer(memory.restore_aim(who.user, &aim).await?.into()))
 }
 
 /// Lists what is in the trash, the last forgotten first.
@@ -64,22 +67,7 @@ pub(crate) async fn trash(
     Ok(Answer(page.into()))
 }
 
-/// Removes exchanges from the trash for good. What is not in the trash stays. There is no way back.
-#[utoipa::path(
-    operation_id = "purge", tag = "forget", security(("key" = ["admin"])),
-    responses((status = 200, description = "The exchanges that are gone by this", body = ChangedAnswer)),
-)]
-#[post("/purge")]
-pub(crate) async fn purge(
-    who: Admin,
-    memory: Data<Memory>,
-    body: Json<PurgeBody>,
-) -> Result<Answer<ChangedAnswer>, ApiError> {
-    let ids = body.into_inner().into_ids()?;
-    Ok(Answer(memory.purge(who.user, ids.as_deref()).await?.into()))
-}
-
-/// What to forget: exactly one of `ids`, `session` and `collection`.
+/// What to forget: exactly one of `ids`, `session`, `collection`, `entity` and `text`.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "an object")]
 pub(crate) struct ForgetBody {
@@ -92,51 +80,60 @@ pub(crate) struct ForgetBody {
     /// Every exchange in this collection.
     #[schema(value_type = Option<String>)]
     collection: Option<Collection>,
+    /// Every exchange that anything is known of this entity from: a name, an alias or an id.
+    #[schema(value_type = Option<String>, max_length = 200)]
+    entity: Option<EntityName>,
+    /// Every exchange in which this text stands, whatever its case, width and spaces; 3 to 1,000 characters.
+    #[schema(value_type = Option<String>, min_length = 3, max_length = 1000)]
+    text: Option<Words<1000>>,
     /// Only say what would be forgotten.
     #[serde(default)]
     dry_run: bool,
 }
 
 impl ForgetBody {
-    fn into_target(self) -> Result<(Target, bool), ApiError> {
-        let what = match (self.ids, self.session, self.collection) {
-            (Some(ids), None, None) => Target::Exchanges(checked_ids(ids)?),
-            (None, Some(session), None) => Target::Session(session),
-            (None, None, Some(collection)) => Target::Collection(collection),
-            _ => return Err(ApiError::invalid("", "give exactly one of `ids`, `session` and `collection`")),
-        };
-        Ok((what, self.dry_run))
+    fn into_aim(self) -> Result<(Aim, bool), ApiError> {
+        Ok((one_aim(self.ids, self.session, self.collection, self.entity, self.text)?, self.dry_run))
     }
 }
 
-/// What to take back.
+/// What to take back: exactly one of `ids`, `session`, `collection` and `text`.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "an object")]
 pub(crate) struct RestoreBody {
     /// These exchanges, 1 to 10,000.
-    #[schema(value_type = Vec<Uuid>)]
-    ids: Vec<ExchangeId>,
-}
-
-/// What to remove for good: `ids`, or everything in the trash with `"all": true`.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, expecting = "an object")]
-pub(crate) struct PurgeBody {
-    /// These exchanges, 1 to 10,000.
     #[schema(value_type = Option<Vec<Uuid>>)]
     ids: Option<Vec<ExchangeId>>,
-    /// All that is in the trash.
-    #[serde(default)]
-    all: bool,
+    /// Every exchange of this session that is in the trash.
+    #[schema(value_type = Option<String>)]
+    session: Option<SessionId>,
+    /// Every exchange in this collection that is in the trash.
+    #[schema(value_type = Option<String>)]
+    collection: Option<Collection>,
+    /// Every exchange in the trash in which this text stands.
+    #[schema(value_type = Option<String>, min_length = 3, max_length = 1000)]
+    text: Option<Words<1000>>,
 }
 
-impl PurgeBody {
-    fn into_ids(self) -> Result<Option<Vec<ExchangeId>>, ApiError> {
-        match (self.ids, self.all) {
-            (Some(ids), false) => checked_ids(ids).map(Some),
-            (None, true) => Ok(None),
-            _ => Err(ApiError::invalid("", "give either `ids` or `\"all\": true`")),
-        }
+/// The one thing that is aimed at.
+pub(crate) fn one_aim(
+    ids: Option<Vec<ExchangeId>>,
+    session: Option<SessionId>,
+    collection: Option<Collection>,
+    entity: Option<EntityName>,
+    text: Option<Words<1000>>,
+) -> Result<Aim, ApiError> {
+    let aims = [
+        ids.map(checked_ids).transpose()?.map(Aim::Exchanges),
+        session.map(Aim::Session),
+        collection.map(Aim::Collection),
+        entity.map(Aim::Entity),
+        text.map(|text| Aim::Text(text.0)),
+    ];
+    let mut given = aims.into_iter().flatten();
+    match (given.next(), given.next()) {
+        (Some(aim), None) => Ok(aim),
+        _ => Err(ApiError::invalid("", "give exactly one of `ids`, `session`, `collection`, `entity` and `text`")),
     }
 }
 
@@ -152,9 +149,9 @@ fn checked_ids(ids: Vec<ExchangeId>) -> Result<Vec<ExchangeId>, ApiError> {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ChangedAnswer {
     /// How many.
-    count: usize,
+    pub(crate) count: usize,
     /// Their ids.
-    ids: Vec<Uuid>,
+    pub(crate) ids: Vec<Uuid>,
 }
 
 impl From<Changed> for ChangedAnswer {
@@ -170,7 +167,7 @@ mod tests {
     use crate::body::parse;
 
     fn check(json: &str, fine: bool) {
-        let outcome = parse::<ForgetBody>(json).and_then(ForgetBody::into_target);
+        let outcome = parse::<ForgetBody>(json).and_then(ForgetBody::into_aim);
         assert_eq!(outcome.is_ok(), fine, "{json}: {outcome:?}");
     }
 
@@ -179,21 +176,14 @@ mod tests {
         check(r#"{"ids": ["00000000-0000-7000-8000-000000000000"]}"#, true);
         check(r#"{"session": "chat 17", "dry_run": true}"#, true);
         check(r#"{"collection": "work"}"#, true);
+        check(r#"{"entity": "Anna"}"#, true);
+        check(r#"{"text": "blue heron"}"#, true);
+        check(r#"{"text": "blue heron", "entity": "Anna"}"#, false);
         check(r#"{"ids": []}"#, false);
         check(r#"{"ids": ["7"]}"#, false);
         check(r#"{}"#, false);
         check(r#"{"session": "a", "collection": "b"}"#, false);
         check(r#"{"session": ""}"#, false);
         check(r#"{"session": "a", "force": true}"#, false);
-    }
-
-    #[test]
-    fn the_whole_trash_is_purged_only_when_asked_in_words() {
-        let ids = |json| parse::<PurgeBody>(json).and_then(PurgeBody::into_ids);
-
-        assert!(ids("{}").is_err());
-        assert!(ids(r#"{"all": false}"#).is_err());
-        assert_eq!(ids(r#"{"all": true}"#).unwrap(), None);
-        assert!(ids(r#"{"all": true, "ids": ["00000000-0000-7000-8000-000000000000"]}"#).is_err());
     }
 }

@@ -1,12 +1,14 @@
 //! Telling memory something directly.
 
+use actix_web::http::StatusCode;
 use actix_web::web::Data;
 use actix_web::{HttpResponse, post};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use skymem_core::{Collection, SessionId, Source};
-use skymem_engine::{Memory, RememberRequest};
+use skymem_engine::{Memory, Recorded, RememberRequest, TurnFate};
 use utoipa::ToSchema;
 
+use crate::api::secrets::SecretsAnswer;
 use crate::api::turns::TurnFateAnswer;
 use crate::auth::{Principal, Writer};
 use crate::body::Json;
@@ -17,8 +19,8 @@ use crate::wire::{Moment, Words};
 #[utoipa::path(
     operation_id = "remember", tag = "turns", security(("key" = ["write"])),
     responses(
-        (status = 201, description = "The note is stored", body = TurnFateAnswer),
-        (status = 200, description = "It was stored before, or is not kept: `fate` says which", body = TurnFateAnswer),
+        (status = 201, description = "The note is stored", body = NoteAnswer),
+        (status = 200, description = "It was stored before, or is not kept: `fate` says which", body = NoteAnswer),
     ),
 )]
 #[post("/remember")]
@@ -27,8 +29,32 @@ pub(crate) async fn remember(
     memory: Data<Memory>,
     note: Json<NoteBody>,
 ) -> Result<HttpResponse, ApiError> {
-    let fate = memory.remember(note.into_inner().into_request(&who)).await?;
-    Ok(TurnFateAnswer::from(fate).respond())
+    Ok(NoteAnswer::from(memory.remember(note.into_inner().into_request(&who)).await?).respond())
+}
+
+/// What became of the note.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct NoteAnswer {
+    /// As with every turn.
+    #[serde(flatten)]
+    fate: TurnFateAnswer,
+    /// What secrets were in it; absent when there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    secrets: Option<SecretsAnswer>,
+}
+
+impl NoteAnswer {
+    fn respond(&self) -> HttpResponse {
+        let status = if self.fate.is_new() { StatusCode::CREATED } else { StatusCode::OK };
+        HttpResponse::build(status).json(self)
+    }
+}
+
+impl From<Recorded> for NoteAnswer {
+    fn from(recorded: Recorded) -> Self {
+        let fate = recorded.turns.first().copied().unwrap_or(TurnFate::NotKept);
+        Self { fate: fate.into(), secrets: SecretsAnswer::of(recorded.secrets) }
+    }
 }
 
 /// What to remember.

@@ -21,6 +21,7 @@ use uuid::Uuid;
 
 use crate::api::exchanges::TurnAnswer;
 use crate::api::pages::PageQuery;
+use crate::api::secrets::SecretsAnswer;
 use crate::api::sessions::SessionPath;
 use crate::auth::{Principal, Reader, Writer};
 use crate::body::{Bulk, Query, Text, parse, parse_object};
@@ -300,6 +301,9 @@ fn check_texts_within(value: &Value) -> Result<(), String> {
 pub(crate) struct RecordedAnswer {
     /// What became of each turn, in the order of the request.
     turns: Vec<TurnFateAnswer>,
+    /// What secrets were in them; absent when there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    secrets: Option<SecretsAnswer>,
 }
 
 impl RecordedAnswer {
@@ -311,7 +315,8 @@ impl RecordedAnswer {
 
 impl From<Recorded> for RecordedAnswer {
     fn from(recorded: Recorded) -> Self {
-        Self { turns: recorded.turns.into_iter().map(TurnFateAnswer::from).collect() }
+        let turns = recorded.turns.into_iter().map(TurnFateAnswer::from).collect();
+        Self { turns, secrets: SecretsAnswer::of(recorded.secrets) }
     }
 }
 
@@ -454,6 +459,9 @@ pub(crate) struct BulkAnswer {
     differing: usize,
     /// How many are not kept: their session says so, they were purged once, or skymem itself had put them into a prompt.
     not_kept: usize,
+    /// What secrets were in them; absent when there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    secrets: Option<SecretsAnswer>,
     /// The turns that cannot be accepted.
     refused: Vec<RefusedTurn>,
     /// What became of the others, in the order of the request.
@@ -636,6 +644,7 @@ impl Group {
                 for ((index, _), fate) in self.turns.iter().zip(recorded.turns) {
                     answer.note(*index, fate);
                 }
+                SecretsAnswer::add(&mut answer.secrets, recorded.secrets);
             }
             // One of them cannot be accepted: each by itself, then, so that it keeps none of the others out.
             Err(EngineError::Refused(_)) => self.record_each(memory, who, answer).await?,
@@ -652,7 +661,10 @@ impl Group {
         for turn in &self.turns {
             let index = turn.0;
             match memory.record_piece(self.request(who, std::slice::from_ref(turn))).await {
-                Ok(recorded) => recorded.turns.into_iter().for_each(|fate| answer.note(index, fate)),
+                Ok(recorded) => {
+                    recorded.turns.into_iter().for_each(|fate| answer.note(index, fate));
+                    SecretsAnswer::add(&mut answer.secrets, recorded.secrets);
+                }
                 Err(EngineError::Refused(reason)) => {
                     answer.refused.push(RefusedTurn { index, line: None, field: String::new(), reason });
                 }

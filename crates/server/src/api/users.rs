@@ -54,6 +54,13 @@ pub(crate) struct UserPath {
     user: UserName,
 }
 
+impl UserPath {
+    /// The name.
+    pub(crate) fn name(&self) -> &UserName {
+        &self.user
+    }
+}
+
 /// A user to be made.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "an object")]

@@ -6,7 +6,7 @@ use clap::{Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use skymem_core::{User, UserName};
 use skymem_engine::{Clock, SystemClock};
-use skymem_store::{self as store, Journal, Keys, Scope};
+use skymem_store::{self as store, Acting, Actor, Journal, Keys, Scope};
 use sqlx::PgPool;
 
 use crate::cli::Context;
@@ -81,7 +81,8 @@ impl Key {
     }
 
     async fn act(self, config: &Config, pool: &PgPool, user: Option<&UserName>, now: DateTime<Utc>) -> Result<Outcome> {
-        let (journal, keys) = (Journal::new(pool.clone()), Keys::new(pool.clone()));
+        let acting = Acting { actor: Actor::command(), at: now };
+        let (journal, keys) = (Journal::new(pool.clone()).by(acting.clone()), Keys::new(pool.clone()).by(acting));
         match self {
             Key::Create { name, scopes, days } => {
                 let user = match user {

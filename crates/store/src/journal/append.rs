@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use chrono::{DateTime, Datelike, Utc};
 use serde_json::{Value, json};
-use sqlx::PgTransaction;
 use sha2::{Digest, Sha256};
+use sqlx::PgTransaction;
 
 use skymem_core::{Collection, ExchangeId, ExchangeKind, Role, Seq, SessionId, Source, UserId};
 
@@ -425,7 +425,11 @@ pub(super) fn pair<'a>(
 }
 
 /// What the caller learns of each turn; `places` are those of the new ones, by their index in the batch.
-pub(super) fn answers(turns: &[Prepared<'_>], fates: &[Fate], places: &HashMap<usize, (Seq, ExchangeId)>) -> Vec<AppendedTurn> {
+pub(super) fn answers(
+    turns: &[Prepared<'_>],
+    fates: &[Fate],
+    places: &HashMap<usize, (Seq, ExchangeId)>,
+) -> Vec<AppendedTurn> {
     let mut answers: Vec<AppendedTurn> = Vec::with_capacity(turns.len());
     for (index, (turn, fate)) in turns.iter().zip(fates).enumerate() {
         let repeats = |same: bool| if same { Recorded::Already } else { Recorded::Differs };

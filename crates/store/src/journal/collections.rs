@@ -1,11 +1,13 @@
 //! Shelves of exchanges that are kept, recalled and pruned together.
 
 use chrono::{DateTime, Utc};
+use serde_json::json;
 use sqlx::PgTransaction;
 
 use skymem_core::{Collection, UserId};
 
 use super::{Journal, lock};
+use crate::audit::Verb;
 use crate::error::StoreError;
 
 /// One collection and what stands in it.
@@ -107,6 +109,12 @@ impl Journal {
         .execute(&mut *tx)
         .await?;
         let shelf = shelf(&mut tx, user, name).await?;
+        if shelf.is_some() {
+            let CollectionSettings { half_life_days, decay_floor, part_tokens } = settings;
+            let set =
+                json!({ "half_life_days": half_life_days, "decay_floor": decay_floor, "part_tokens": part_tokens });
+            self.note(&mut tx, user, Verb::CollectionSet, || json!({ "collection": name, "set": set })).await?;
+        }
         tx.commit().await?;
         Ok(shelf)
     }
@@ -117,12 +125,20 @@ impl Journal {
     ///
     /// [`StoreError::Conflict`] when an exchange stands in it, forgotten ones included, or a session uses it.
     pub async fn delete_collection(&self, user: UserId, name: &Collection) -> Result<bool, StoreError> {
+        let mut tx = self.db.begin().await?;
         let deleted =
             sqlx::query!("delete from journal.collection where user_id = $1 and name = $2", user.0, name.as_str())
-                .execute(&self.db)
+                .execute(&mut *tx)
                 .await;
         match deleted {
-            Ok(deleted) => Ok(deleted.rows_affected() > 0),
+            Ok(deleted) => {
+                let is_gone = deleted.rows_affected() > 0;
+                if is_gone {
+                    self.note(&mut tx, user, Verb::CollectionRemoved, || json!({ "collection": name })).await?;
+                }
+                tx.commit().await?;
+                Ok(is_gone)
+            }
             // The tables' own references say whether anything stands in it: no moment between looking and deleting.
             Err(error) if error.as_database_error().is_some_and(|error| error.is_foreign_key_violation()) => {
                 Err(StoreError::Conflict(format!(

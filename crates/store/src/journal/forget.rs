@@ -4,13 +4,16 @@
 //! and goes with it, in the same transaction.
 
 use chrono::{DateTime, Utc};
+use serde_json::json;
 use sqlx::PgTransaction;
 use uuid::Uuid;
 
 use skymem_core::{Collection, Exchange, ExchangeId, Seq, SessionId, UserId};
 
 use super::read::{Page, bounded, load};
+use super::sealed::Sealing;
 use super::{Journal, lock, sessions, wake};
+use crate::audit::{Verb, named};
 use crate::error::StoreError;
 
 /// What is to be forgotten.
@@ -77,9 +80,13 @@ impl Journal {
         )
         .fetch_all(&mut *tx)
         .await?;
+        let sealed = Sealing::forget(&mut tx, user, target, at).await?;
+        let open = hidden.len();
+        let changed: Vec<ExchangeId> = hidden.into_iter().map(ExchangeId).chain(sealed).collect();
+        self.note_changed(&mut tx, user, Verb::Forgot, &changed, open).await?;
         wake(&mut tx, user).await?;
         tx.commit().await?;
-        Ok(hidden.into_iter().map(ExchangeId).collect())
+        Ok(changed)
     }
 
     /// Takes a forget back, for what was forgotten at or after `forgotten_since`; the ids of what is back. Layers learn
@@ -130,9 +137,13 @@ impl Journal {
         for session in capped {
             sessions::drop_oldest(&mut tx, user, &session.id.parse()?, session.max_turns).await?;
         }
+        let sealed = Sealing::restore(&mut tx, user, exchanges, forgotten_since).await?;
+        let open = back.len();
+        let changed: Vec<ExchangeId> = back.into_iter().map(ExchangeId).chain(sealed).collect();
+        self.note_changed(&mut tx, user, Verb::Restored, &changed, open).await?;
         wake(&mut tx, user).await?;
         tx.commit().await?;
-        Ok(back.into_iter().map(ExchangeId).collect())
+        Ok(changed)
     }
 
     /// The trash, newest place in the journal first, from before `before`, at most `limit` and 200 items: all, or what
@@ -248,9 +259,54 @@ impl Journal {
         .await?;
         let sessions: Vec<String> = gone.iter().map(|exchange| exchange.session_id.clone()).collect();
         forget_empty_sessions(&mut tx, user, &sessions).await?;
+        let sealed = Sealing::purge(&mut tx, user, exchanges).await?;
+        let open = gone.len();
+        let changed: Vec<ExchangeId> = gone.into_iter().map(|exchange| ExchangeId(exchange.id)).chain(sealed).collect();
+        self.note_changed(&mut tx, user, Verb::Purged, &changed, open).await?;
         wake(&mut tx, user).await?;
         tx.commit().await?;
-        Ok(gone.into_iter().map(|exchange| ExchangeId(exchange.id)).collect())
+        Ok(changed)
+    }
+
+    /// Writes down which exchanges are otherwise than before, `open` of them readable, and how many of those there are;
+    /// nothing when none is.
+    async fn note_changed(
+        &self,
+        tx: &mut PgTransaction<'_>,
+        user: UserId,
+        verb: Verb,
+        changed: &[ExchangeId],
+        open: usize,
+    ) -> Result<(), StoreError> {
+        if changed.is_empty() || self.acting.is_none() {
+            return Ok(());
+        }
+        let now = sqlx::query!(
+            r#"
+            select count(*) filter (where forgotten_at is null)      as "remembered!",
+                   count(*) filter (where forgotten_at is not null)  as "in_trash!"
+            from journal.exchange
+            where user_id = $1
+            "#,
+            user.0
+        )
+        .fetch_one(&mut **tx)
+        .await?;
+        let count = i64::try_from(open).unwrap_or(i64::MAX);
+        // What was purged was remembered or in the trash: only both together are known from before.
+        let (remembered, in_trash) = match verb {
+            Verb::Forgot => (now.remembered + count, now.in_trash - count),
+            Verb::Restored => (now.remembered - count, now.in_trash + count),
+            _ => (now.remembered, now.in_trash + count),
+        };
+        let what = || {
+            json!({
+                "exchanges": named(changed.iter().map(|id| id.0)),
+                "before": { "remembered": remembered, "in_trash": in_trash },
+                "after": { "remembered": now.remembered, "in_trash": now.in_trash },
+            })
+        };
+        self.note(tx, user, verb, what).await
     }
 }
 

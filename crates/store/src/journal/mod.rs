@@ -17,6 +17,8 @@ mod heard;
 mod pairing;
 mod read;
 mod right_of_way;
+mod sealed;
+mod secrets;
 mod sessions;
 mod stated;
 mod users;
@@ -24,20 +26,25 @@ mod wakeups;
 mod written;
 
 use chrono::{DateTime, Utc};
+use serde_json::Value;
 use sqlx::{PgPool, PgTransaction};
 use uuid::{Timestamp, Uuid};
 
 use skymem_core::{Seq, UserId};
 
 use self::right_of_way::RightOfWay;
+use crate::audit::{self, Acting, Verb};
 use crate::error::StoreError;
 
+pub(crate) use append::digest;
 pub use append::{Append, Appended, AppendedTurn, MOST_TURNS_AT_ONCE, NewTurn, Recorded};
 pub use collections::{CollectionSettings, Shelf};
 pub use cursor::{LayerLag, Lease, Parked};
 pub use forget::{Forgotten, Target};
 pub use heard::Heard;
 pub use read::{JournalTurn, Page, Stats};
+pub use sealed::{NewSeal, NewVersion, SealedCollection, Wrapping};
+pub use secrets::SecretPolicy;
 pub use sessions::{MemoryMode, Session, SessionChange, SessionMark};
 pub use stated::StatedTurn;
 pub use wakeups::Wakeups;
@@ -48,13 +55,36 @@ pub struct Journal {
     db: PgPool,
     /// Who talks goes before who imports.
     way: RightOfWay,
+    /// What was written into sealed collections lately.
+    sealed: sealed::Recent,
+    /// Who changes something with it, for the audit log.
+    acting: Option<Acting>,
 }
 
 impl Journal {
     /// The journal in `db`, whose tables are up to date (see [`crate::migrate::migrate`]).
     #[must_use]
     pub fn new(db: PgPool) -> Self {
-        Self { db, way: RightOfWay::default() }
+        Self { db, way: RightOfWay::default(), sealed: sealed::Recent::default(), acting: None }
+    }
+}
+
+impl Journal {
+    /// The same journal for somebody who changes something in it: that is written down in the audit log.
+    #[must_use]
+    pub fn by(&self, acting: Acting) -> Self {
+        Self { acting: Some(acting), ..self.clone() }
+    }
+
+    /// Adds to the audit log of `user`, within the transaction of the change and last in it.
+    async fn note(
+        &self,
+        tx: &mut PgTransaction<'_>,
+        user: UserId,
+        verb: Verb,
+        what: impl FnOnce() -> Value,
+    ) -> Result<(), StoreError> {
+        audit::note(tx, user, self.acting.as_ref(), verb, what).await
     }
 }
 

@@ -10,8 +10,8 @@ use sqlx::PgTransaction;
 use skymem_core::conversation::BadName;
 use skymem_core::{Collection, SessionId, UserId};
 
-use super::read::{Page, bounded};
 use super::append::sealed_meanwhile;
+use super::read::{Page, bounded};
 use super::{Journal, forget, lock, wake};
 use crate::audit::{self, Verb};
 use crate::error::StoreError;

@@ -2,11 +2,13 @@
 
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
+use serde_json::json;
 
 use skymem_core::conversation::BadName;
 use skymem_core::{User, UserId, UserName};
 
 use super::{Journal, id_made};
+use crate::audit::{self, Verb};
 use crate::error::StoreError;
 
 impl Journal {
@@ -26,6 +28,11 @@ impl Journal {
     ///
     /// When the database gives no answer.
     pub async fn make_user(&self, name: &UserName, at: DateTime<Utc>) -> Result<User, StoreError> {
+        if let Some(user) = self.user_named(name).await? {
+            return Ok(user);
+        }
+        let mut tx = self.db.begin().await?;
+        let new = id_made(at);
         // The update changes nothing, but lets the row be returned that was there.
         let id = sqlx::query_scalar!(
             r#"
@@ -34,12 +41,18 @@ impl Journal {
             on conflict (name) do update set name = excluded.name
             returning id
             "#,
-            id_made(at),
+            new,
             name.as_str(),
             at
         )
-        .fetch_one(&self.db)
+        .fetch_one(&mut *tx)
         .await?;
+        if id == new {
+            let what = || json!({ "user": id });
+            self.note(&mut tx, UserId(id), Verb::UserMade, what).await?;
+            self.note(&mut tx, audit::SERVER, Verb::UserMade, what).await?;
+        }
+        tx.commit().await?;
         Ok(User { id: UserId(id), name: name.clone() })
     }
 
@@ -94,9 +107,15 @@ impl Journal {
     ///
     /// When the database gives no answer.
     pub async fn set_timezone(&self, user: UserId, zone: Tz) -> Result<bool, StoreError> {
+        let mut tx = self.db.begin().await?;
         let set = sqlx::query!("update journal.users set timezone = $2 where id = $1", user.0, zone.name())
-            .execute(&self.db)
+            .execute(&mut *tx)
             .await?;
-        Ok(set.rows_affected() > 0)
+        if set.rows_affected() == 0 {
+            return Ok(false);
+        }
+        self.note(&mut tx, user, Verb::UserSet, || json!({ "timezone": zone.name() })).await?;
+        tx.commit().await?;
+        Ok(true)
     }
 }

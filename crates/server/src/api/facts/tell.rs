@@ -13,6 +13,7 @@ use skymem_core::{Collection, SessionId, Source};
 use skymem_engine::{MOST_STATEMENTS, Memory, Recorded, StateRequest};
 use utoipa::ToSchema;
 
+use crate::api::secrets::SecretsAnswer;
 use crate::api::turns::TurnFateAnswer;
 use crate::auth::{Principal, Writer};
 use crate::body::{Text, parse_object};
@@ -261,6 +262,9 @@ impl<'de> Deserialize<'de> for ObjectBody {
 pub(crate) struct ToldAnswer {
     /// What became of each fact, in the order of the request.
     statements: Vec<TurnFateAnswer>,
+    /// What secrets were in them; absent when there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    secrets: Option<SecretsAnswer>,
 }
 
 impl ToldAnswer {
@@ -272,6 +276,7 @@ impl ToldAnswer {
 
 impl From<Recorded> for ToldAnswer {
     fn from(recorded: Recorded) -> Self {
-        Self { statements: recorded.turns.into_iter().map(TurnFateAnswer::from).collect() }
+        let statements = recorded.turns.into_iter().map(TurnFateAnswer::from).collect();
+        Self { statements, secrets: SecretsAnswer::of(recorded.secrets) }
     }
 }

@@ -1,0 +1,276 @@
+//! A user's policy about secrets, applied to turns before anything of them is kept, hashed or compared.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::Value;
+use skymem_core::UserId;
+use skymem_core::facts::{Holds, Object, Statement};
+use skymem_store::{NewTurn, SecretPolicy};
+
+use super::{SecretsFound, mark, redact, told};
+use crate::error::EngineError;
+use crate::memory::Memory;
+
+/// Longer texts are looked through where others need not wait.
+const LONG: usize = 64 * 1024;
+
+/// How many secrets were met in what was to be remembered, and what became of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct SecretsMet {
+    /// What the user wants done about them.
+    pub policy: SecretPolicy,
+    /// How many there were of each kind.
+    pub found: SecretsFound,
+}
+
+impl Memory {
+    /// What is done about secrets in what `user` tells: what they said, else the server's setting.
+    ///
+    /// # Errors
+    ///
+    /// When the database gave no answer.
+    pub async fn secret_policy(&self, user: UserId) -> Result<SecretPolicy, EngineError> {
+        let own = self.inner.journal.secret_policy(user).await?;
+        Ok(own.unwrap_or(self.inner.settings.secrets.policy))
+    }
+
+    /// Says what is done about secrets in what `user` tells; `None` for what the server's setting says. Holds for what is
+    /// told from now on.
+    ///
+    /// # Errors
+    ///
+    /// [`EngineError::Refused`] for a policy that this server cannot keep.
+    pub async fn set_secret_policy(&self, user: UserId, policy: Option<SecretPolicy>) -> Result<(), EngineError> {
+        if policy == Some(SecretPolicy::Seal) {
+            return Err(EngineError::Refused(NO_SEALING.into()));
+        }
+        Ok(self.journal().set_secret_policy(user, policy).await?)
+    }
+
+    /// Has the user's policy about secrets done on `turns`. Idempotent: what was redacted holds no secret any more.
+    pub(crate) async fn without_secrets(
+        &self,
+        user: UserId,
+        turns: Vec<NewTurn>,
+    ) -> Result<(Vec<NewTurn>, SecretsMet), EngineError> {
+        let length: usize = turns.iter().map(|turn| turn.text.len()).sum();
+        let (mut turns, cleaned, found) = if length < LONG {
+            look_through(turns)
+        } else {
+            let broken = |source| EngineError::Unavailable {
+                what: "what was told could not be looked through for secrets".into(),
+                source: Box::new(source),
+            };
+            tokio::task::spawn_blocking(|| look_through(turns)).await.map_err(broken)?
+        };
+        if found.is_empty() {
+            return Ok((turns, SecretsMet::default()));
+        }
+        let policy = self.secret_policy(user).await?;
+        match policy {
+            SecretPolicy::Allow => {}
+            SecretPolicy::Redact => {
+                for (place, turn) in cleaned {
+                    if let Some(slot) = turns.get_mut(place) {
+                        *slot = turn;
+                    }
+                }
+            }
+            SecretPolicy::Seal => return Err(EngineError::Refused(NO_SEALING.into())),
+        }
+        Ok((turns, SecretsMet { policy, found }))
+    }
+
+    /// Has the user's policy about secrets done on statements, before they are named by what they say.
+    pub(crate) async fn statements_without_secrets(
+        &self,
+        user: UserId,
+        statements: Vec<Statement>,
+    ) -> Result<(Vec<Statement>, SecretsMet), EngineError> {
+        let mut found = SecretsFound::default();
+        let cleaned: Vec<Statement> =
+            statements.iter().map(|statement| clean_statement(statement, &mut found)).collect();
+        if found.is_empty() {
+            return Ok((statements, SecretsMet::default()));
+        }
+        let policy = self.secret_policy(user).await?;
+        let kept = match policy {
+            SecretPolicy::Allow => statements,
+            SecretPolicy::Redact => cleaned,
+            SecretPolicy::Seal => return Err(EngineError::Refused(NO_SEALING.into())),
+        };
+        Ok((kept, SecretsMet { policy, found }))
+    }
+}
+
+const NO_SEALING: &str =
+    "secrets cannot be sealed: there is no sealed collection they would go to; say `redact` or `allow`";
+
+impl SecretsMet {
+    /// Adds what else was met in the same request.
+    pub(crate) fn add(&mut self, other: SecretsMet) {
+        if other.found.is_empty() {
+            return;
+        }
+        self.policy = other.policy;
+        for (kind, count) in other.found.0 {
+            *self.found.0.entry(kind).or_default() += count;
+        }
+    }
+
+    /// Counts what was met.
+    pub(crate) fn count(&self) {
+        for (kind, count) in &self.found.0 {
+            let count = u64::try_from(*count).unwrap_or(u64::MAX);
+            metrics::counter!("skymem_secrets_total", "kind" => *kind, "policy" => self.policy.as_str())
+                .increment(count);
+        }
+    }
+}
+
+type Cleaned = BTreeMap<usize, NewTurn>;
+
+fn look_through(turns: Vec<NewTurn>) -> (Vec<NewTurn>, Cleaned, SecretsFound) {
+    let mut found = SecretsFound::default();
+    let cleaned =
+        turns.iter().enumerate().filter_map(|(place, turn)| Some((place, clean(turn, &mut found)?))).collect();
+    (turns, cleaned, found)
+}
+
+/// `turn` without its secrets; `None` when it has none. What was met is added to `found`, once where the text of a turn
+/// says what its parts say.
+pub(super) fn clean(turn: &NewTurn, found: &mut SecretsFound) -> Option<NewTurn> {
+    let (mut in_text, mut in_parts) = (SecretsFound::default(), SecretsFound::default());
+    let text = redact(&turn.text, &mut in_text).into_owned();
+    let mut parts = turn.parts.clone();
+    if let Some(parts) = &mut parts {
+        clean_value(parts, &mut in_parts);
+    }
+    if in_text.is_empty() && in_parts.is_empty() {
+        return None;
+    }
+    for (kind, count) in in_parts.0 {
+        let met = in_text.0.entry(kind).or_default();
+        *met = (*met).max(count);
+    }
+    for (kind, count) in in_text.0 {
+        *found.0.entry(kind).or_default() += count;
+    }
+    Some(NewTurn { text, parts, ..turn.clone() })
+}
+
+/// Redacts every text within `value`; what stands under a name such as `password` by that name.
+fn clean_value(value: &mut Value, met: &mut SecretsFound) {
+    match value {
+        // A file or a picture, written out: chance throughout, and no text.
+        Value::String(text) if text.starts_with("data:") => {}
+        Value::String(text) => {
+            if let Cow::Owned(clean) = redact(text, met) {
+                *text = clean;
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| clean_value(item, met)),
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                match value {
+                    Value::String(text) => {
+                        let kind = if text.starts_with("data:") { None } else { told::kind_under(name, text) };
+                        match kind {
+                            Some(kind) => {
+                                met.add(kind);
+                                *text = mark(kind);
+                            }
+                            None => clean_value(value, met),
+                        }
+                    }
+                    _ => clean_value(value, met),
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// `statement` without its secrets: those in its words, and what it says a password is.
+fn clean_statement(statement: &Statement, found: &mut SecretsFound) -> Statement {
+    let mut met = SecretsFound::default();
+    let mut clean = statement.clone();
+    if let Some((predicate, object)) = said(&mut clean)
+        && let Some(kind) = told::kind_under(&predicate, object)
+    {
+        met.add(kind);
+        *object = mark(kind);
+    }
+    let Ok(mut value) = serde_json::to_value(&clean) else { return statement.clone() };
+    clean_value(&mut value, &mut met);
+    if met.is_empty() {
+        return statement.clone();
+    }
+    for (kind, count) in met.0 {
+        *found.0.entry(kind).or_default() += count;
+    }
+    // What cannot be read back is refused when it is checked; it never goes in as it was.
+    serde_json::from_value(value).unwrap_or(clean)
+}
+
+/// The predicate of a statement and the text that it says of it.
+fn said(statement: &mut Statement) -> Option<(String, &mut String)> {
+    match statement {
+        Statement::Holds(Holds { predicate, object: Object::Literal(text), .. }) => Some((predicate.to_string(), text)),
+        Statement::NeverHeld { predicate, object: Some(Object::Literal(text)), .. }
+        | Statement::Ends { predicate, object: Some(Object::Literal(text)), .. } => Some((predicate.to_string(), text)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use skymem_core::Role;
+
+    use super::*;
+
+    const KEY: &str = "AKIAQ7RZN4XWLKTBM2PD";
+
+    #[test]
+    fn a_turn_is_cleaned_in_its_text_and_in_its_parts_and_counted_once() {
+        let said = format!("the key is {KEY}");
+        let parts = json!([{"type": "text", "text": said}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,AKIA"}}]);
+        let turn = NewTurn { parts: Some(parts), ..NewTurn::new(Role::User, said) };
+        let mut found = SecretsFound::default();
+
+        let clean = clean(&turn, &mut found).unwrap();
+
+        assert_eq!(clean.text, "the key is [secret: aws access key]");
+        assert_eq!(clean.parts.as_ref().unwrap()[0]["text"], "the key is [secret: aws access key]");
+        assert!(!clean.parts.unwrap().to_string().contains(KEY));
+        assert_eq!(found.0, BTreeMap::from([("aws access key", 1)]));
+    }
+
+    #[test]
+    fn what_stands_under_the_name_of_a_password_is_one() {
+        let mut value = json!({"login": {"user": "anna", "password": "hunter2!", "hint": "the dog"}});
+        let mut met = SecretsFound::default();
+
+        clean_value(&mut value, &mut met);
+
+        assert_eq!(value, json!({"login": {"user": "anna", "password": "[secret: password]", "hint": "the dog"}}));
+    }
+
+    #[test]
+    fn a_secret_within_a_text_takes_nothing_else_with_it() {
+        let mut value = json!({"type": "text", "text": format!("my token is {KEY}, keep it")});
+
+        clean_value(&mut value, &mut SecretsFound::default());
+
+        assert_eq!(value["text"], "my token is [secret: aws access key], keep it");
+    }
+
+    #[test]
+    fn a_clean_turn_is_left_alone() {
+        let turn = NewTurn::new(Role::User, "my dog is Rex");
+        assert_eq!(clean(&turn, &mut SecretsFound::default()), None);
+    }
+}
