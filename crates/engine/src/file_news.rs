@@ -104,7 +104,7 @@ impl Memory {
                 Ok(Err(error)) => error.to_string(),
                 Err(_) => "the layer panicked".to_owned(),
             };
-            all = true;
+            all = false;
             if told.failed.get(name).map(Option::as_ref) != Some(revision) {
                 tracing::warn!(layer = %layer.name(), file = %name, why, "A layer could not read a memory file; it is told again");
             }

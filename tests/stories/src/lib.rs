@@ -20,6 +20,7 @@ mod proxy;
 mod proxy_faults;
 mod proxy_memory;
 mod purge;
+mod purge_at_rest;
 mod restart;
 mod secrets;
 mod summaries;

@@ -105,5 +105,5 @@ fn checks(digits: &[u32]) -> bool {
         .map(|(place, digit)| if place % 2 == 0 { *digit } else { (digit * 2) / 10 + (digit * 2) % 10 })
         .sum();
     // All the same digit passes too, and is nobody's.
-    sum % 10 == 0 && digits.iter().any(|digit| Some(digit) != digits.first())
+    sum.is_multiple_of(10) && digits.iter().any(|digit| Some(digit) != digits.first())
 }

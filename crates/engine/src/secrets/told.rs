@@ -37,10 +37,13 @@ fn trimmed(value: &str) -> &str {
     value.trim_end_matches(['.', ',', ';', ':', '?', ')', '"', '\'', '*', '`', '”', '’', '…'])
 }
 
+/// Whether a value is a secret of the kind; and whether it stood in quotes.
+type Fits = fn(&str, bool) -> bool;
+
 struct Rule {
     kind: &'static str,
     pattern: Regex,
-    fits: fn(&str, bool) -> bool,
+    fits: Fits,
 }
 
 /// How people call a password.
@@ -60,7 +63,7 @@ static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
         )
     };
     let key = r"(?:api|access|auth|secret|private|client|app|encryption|signing|refresh|session|service|master|account)[ _-]{0,1}(?:key|token|secret)|secret|token|api[ _-]{0,1}secret";
-    let sources: Vec<(&'static str, String, fn(&str, bool) -> bool)> = vec![
+    let sources: Vec<(&'static str, String, Fits)> = vec![
         ("password", told(PASSWORD, VALUE), is_password),
         ("password", told(PASSWORD, single), is_password),
         ("password", told(PASSWORD, back), is_password),
