@@ -10,6 +10,7 @@ mod proxy;
 mod retrieval;
 mod server;
 mod times;
+mod vault;
 
 use std::path::PathBuf;
 
@@ -82,6 +83,15 @@ enum Bench {
         #[arg(long)]
         in_process: bool,
     },
+    /// How long it takes to unlock a sealed collection, and to recall from it, beside the same memory in the open
+    Vault {
+        /// Exchanges in the memory of the one user, open and sealed
+        #[arg(long, default_value_t = 10_000)]
+        exchanges: usize,
+        /// Questions asked of each
+        #[arg(long, default_value_t = 200)]
+        questions: usize,
+    },
     /// How fast a bulk import is learned, and how long a turn waits to be accepted meanwhile
     Ingest {
         /// Exchanges to import
@@ -110,6 +120,7 @@ async fn main() -> Result<()> {
         Bench::Latency { exchanges, questions } => latency::run(&program, &exchanges, questions).await,
         Bench::Proxy { exchanges, questions } => proxy::run(&program, exchanges, questions).await,
         Bench::Graph { facts, questions, .. } => graph::run(Some(&program), facts, questions).await,
+        Bench::Vault { exchanges, questions } => vault::run(&program, exchanges, questions).await,
         Bench::Ingest { exchanges } => ingest::run(&program, exchanges).await,
     }
 }

@@ -249,6 +249,34 @@ fn recipients_come_and_go_keys_rotate_and_a_shredded_collection_is_gone() {
 }
 
 #[test]
+fn a_damaged_row_and_a_moved_one_are_named_and_lose_nothing_else() {
+    story(async |server| {
+        let identity = seal(server, "health").await;
+        says(server, "health", "one", SECRET, "Noted.").await;
+        says(server, "health", "two", "My pulse is 61.", "Noted.").await;
+        says(server, "health", "three", "My weight is 70.", "Noted.").await;
+        // A byte of the first turn is changed; the last exchange's turns change places.
+        let tamper = "update journal.sealed_turn
+                      set ciphertext = set_byte(ciphertext, 120, get_byte(ciphertext, 120) # 1)
+                      where seq = (select min(seq) from journal.sealed_turn);
+                      update journal.sealed_turn as turn set ciphertext = other.ciphertext
+                      from journal.sealed_turn as other
+                      where turn.seq > (select max(seq) - 2 from journal.sealed_turn)
+                        and other.seq > (select max(seq) - 2 from journal.sealed_turn)
+                        and turn.seq <> other.seq";
+        server.sql(tamper).await.unwrap();
+
+        let unlocked = unlock(server, "health", &identity).await;
+
+        let unreadable: Vec<&str> = unlocked["unreadable"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        assert_eq!(unreadable.len(), 3, "{unlocked}");
+        assert!(unreadable[0].contains("damaged"), "{unreadable:?}");
+        assert!(unreadable[1..].iter().all(|why| why.contains("belongs to another row")), "{unreadable:?}");
+        assert!(server.recall("what is my pulse?").await.iter().any(|text| text.contains("61")));
+    });
+}
+
+#[test]
 fn a_recipient_that_is_the_last_stays() {
     story(async |server| {
         let (_, recipient) = identity();
