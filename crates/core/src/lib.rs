@@ -10,6 +10,7 @@ pub mod facts;
 pub mod files;
 pub mod layer;
 pub mod models;
+pub mod prompts;
 pub mod query;
 pub mod recall;
 pub mod tokens;

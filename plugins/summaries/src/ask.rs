@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use skymem_core::prompts::{fill, inert, json_object};
 use skymem_core::{ChatAnswer, ChatModel, ChatRequest, Message, ModelError, Role, Tokens, estimate_tokens};
 use tokio::time::timeout;
 
@@ -119,28 +120,6 @@ fn question(before: Before<'_>, said: &[Said], most: Tokens) -> ChatRequest {
     }
 }
 
-/// A prompt with its holes filled; holes in what they are filled with stay as they are.
-fn fill(prompt: &str, holes: &[(&str, &str)]) -> String {
-    let mut filled = String::new();
-    let mut rest = prompt.trim_end();
-    while let Some(at) = rest.find('{') {
-        let (before, hole) = rest.split_at(at);
-        filled.push_str(before);
-        match holes.iter().find(|(name, _)| hole.starts_with(name)) {
-            Some((name, text)) => {
-                filled.push_str(text);
-                rest = hole.get(name.len()..).unwrap_or_default();
-            }
-            None => {
-                filled.push('{');
-                rest = hole.get(1..).unwrap_or_default();
-            }
-        }
-    }
-    filled.push_str(rest);
-    filled
-}
-
 /// A JSON object a line: what is said cannot leave its place.
 fn turns(said: &[Said]) -> String {
     #[derive(Serialize)]
@@ -159,21 +138,14 @@ fn turns(said: &[Said]) -> String {
     turns.iter().filter_map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// `text` with nothing in it that a model's template takes for the border of a turn.
-fn inert(text: &str) -> String {
-    text.replace("<|", "‹|").replace("|>", "|›").replace("[INST]", "(INST)").replace("[/INST]", "(/INST)")
-}
-
 /// What a model told, when it will do; else why not.
 fn check(answer: &ChatAnswer, most: Tokens) -> Result<Told, &'static str> {
     if !answer.whole {
         return Err("it was cut off");
     }
-    let text = answer.text.as_str();
-    // Some models put JSON into a block of code.
-    let json = text.find('{').zip(text.rfind('}')).and_then(|(start, end)| text.get(start..=end));
-    let told: Told =
-        json.and_then(|json| serde_json::from_str(json).ok()).ok_or("it is not the JSON object that was asked for")?;
+    let told: Told = json_object(&answer.text)
+        .and_then(|json| serde_json::from_str(json).ok())
+        .ok_or("it is not the JSON object that was asked for")?;
     let summary = printable(&told.summary);
     if summary.is_empty() {
         return Err("the summary is empty");

@@ -58,6 +58,27 @@ pub(super) fn take(text: &str, said_at: DateTime<Utc>) -> (String, When) {
     (tidy.trim_start_matches([',', ' ']).to_owned(), when)
 }
 
+/// The beginnings of all periods that `text` names.
+pub(super) fn mentioned(text: &str, said_at: DateTime<Utc>) -> Vec<DateTime<Utc>> {
+    let Some(forms) = FORMS.as_ref() else { return Vec::new() };
+    let today = said_at.date_naive();
+    let named = |form: &Regex, name: &str| -> Vec<NaiveDate> {
+        let words = form.captures_iter(text).filter_map(|found| group(&found, name).map(str::to_owned));
+        words.filter_map(|words| first_day(forms, &words, today)).collect()
+    };
+    let all = [
+        (&forms.range, "from"),
+        (&forms.range, "until"),
+        (&forms.since, "from"),
+        (&forms.since, "length"),
+        (&forms.until, "until"),
+        (&forms.at, "named"),
+        (&forms.at, "bare"),
+        (&forms.bare_year, "year"),
+    ];
+    all.into_iter().flat_map(|(form, name)| named(form, name)).filter_map(midnight).collect()
+}
+
 /// A day as people write birthdays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Birthday {
@@ -491,6 +512,19 @@ mod tests {
         check("ich wohne seit ein paar Jahren in Graz", "..", "ich wohne in Graz");
         check("I moved last summer", "..", "I moved");
         check("on 31 February 2024", "..", "");
+    }
+
+    #[test]
+    fn all_times_of_a_text_are_found() {
+        let days = |text: &str| mentioned(text, said_at()).into_iter().map(|day| day.format("%F").to_string());
+
+        let found: Vec<String> =
+            days("I moved in May, worked there from 2016 to 2020, and since yesterday I am ill.").collect();
+
+        for day in ["2026-05-01", "2016-01-01", "2020-01-01", "2026-09-15"] {
+            assert!(found.iter().any(|found| found == day), "{day} of {found:?}");
+        }
+        assert_eq!(days("I may move to the March of Ancona").count(), 0);
     }
 
     #[test]

@@ -116,6 +116,41 @@ pub(super) fn predicate(words: &str) -> Option<Predicate> {
     known.map_or(favourite.as_str(), |(known, _)| known).parse().ok()
 }
 
+/// Predicates of which somebody has one value at a time, and causes, of which there are few: what is said instead of one was
+/// a mistake. Of others it may be one more.
+const ONE_VALUE: &[&str] = &[
+    "name",
+    "age",
+    "born_on",
+    "birthday",
+    "born_in",
+    "comes_from",
+    "lives_in",
+    "address",
+    "based_in",
+    "email",
+    "phone",
+    "works_at",
+    "job_title",
+    "studies_at",
+    "married_to",
+    "partner",
+    "engaged_to",
+    "mother",
+    "father",
+    "manager",
+    "dentist",
+    "caused_by",
+    "nationality",
+    "located_in",
+    "timezone",
+];
+
+/// Whether what is said instead of a value takes it back.
+pub(super) fn has_one_value(predicate: &str) -> bool {
+    ONE_VALUE.contains(&predicate) || predicate.starts_with("favourite_")
+}
+
 /// Whether a predicate is one that patterns and people use: one of the names above.
 pub(super) fn is_known(predicate: &Predicate) -> bool {
     CALLED.iter().any(|(known, _)| *known == predicate.as_str()) || LITERAL.contains(&predicate.as_str())
@@ -162,7 +197,10 @@ pub(super) fn moment(text: &str) -> Option<DateTime<Utc>> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+    use crate::predicates::Predicates;
 
     #[test]
     fn a_predicate_has_one_name() {
@@ -191,6 +229,14 @@ mod tests {
         assert_eq!(of("uses", "\"Rust\""), Some(Object::Entity("Rust".parse().unwrap())));
         assert_eq!(of("uses", " "), None);
         assert_eq!(of("note", &"x".repeat(LONGEST_LITERAL + 1)), None);
+    }
+
+    #[test]
+    fn what_is_taken_back_has_one_value_in_the_layer_too() {
+        let known = Predicates::of(&BTreeMap::new()).unwrap();
+        for predicate in ONE_VALUE.iter().filter(|predicate| **predicate != "caused_by") {
+            assert!(known.traits(predicate).single, "{predicate}");
+        }
     }
 
     #[test]

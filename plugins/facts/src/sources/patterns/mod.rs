@@ -27,7 +27,7 @@ use chrono::{DateTime, Utc};
 use regex::Regex;
 use skymem_core::facts::{EntityName, Holds, Object, Statement};
 
-use super::Found;
+use super::{Found, values};
 use clauses::{Carried, clauses};
 use rules::{Teller, Who};
 
@@ -147,7 +147,7 @@ fn not_this_but_that(sentence: &str, found: &[Found]) -> Option<Vec<Found>> {
             Object::Entity(_) => Object::Entity(right.parse().ok()?),
             Object::Literal(_) => Object::Literal(right.to_owned()),
         };
-        let corrects = rules::has_one_value(said.predicate.as_str());
+        let corrects = values::has_one_value(said.predicate.as_str());
         let never = (!corrects).then(|| Statement::NeverHeld {
             subject: said.subject.clone(),
             predicate: said.predicate.clone(),

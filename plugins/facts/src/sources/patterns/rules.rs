@@ -5,7 +5,7 @@ use skymem_core::facts::{EntityKind, EntityName, Holds, Object, Predicate, State
 
 use chrono::{DateTime, Utc};
 
-use super::super::{Found, dates};
+use super::super::{Found, dates, values};
 use super::clauses::Clause;
 use super::names::{self, Language, Writing};
 use super::phrases;
@@ -86,8 +86,6 @@ pub(super) enum Takes {
     Phrases,
     /// One short phrase, as a literal.
     Phrase,
-    /// What something is called at length, as an entity.
-    Thing,
     /// Anything with a name.
     Name,
 }
@@ -108,7 +106,6 @@ impl Takes {
                 phrases::phrases(words).into_iter().map(|phrase| thing_or_phrase(phrase, writing)).collect()
             }
             Takes::Phrase => phrases::phrase(words).into_iter().map(Object::Literal).collect(),
-            Takes::Thing => phrases::thing(words).and_then(entity).into_iter().collect(),
         }
     }
 }
@@ -121,40 +118,6 @@ fn thing_or_phrase(phrase: String, writing: Writing) -> Object {
         Ok(entity) if name => Object::Entity(entity),
         _ => Object::Literal(phrase),
     }
-}
-
-/// A predicate of which somebody has one value: what is said instead of it was a mistake. And causes, of which there are few.
-pub(super) const ONE_VALUE: [&str; 26] = [
-    "name",
-    "age",
-    "born_on",
-    "birthday",
-    "born_in",
-    "comes_from",
-    "lives_in",
-    "address",
-    "based_in",
-    "email",
-    "phone",
-    "works_at",
-    "job_title",
-    "studies_at",
-    "married_to",
-    "partner",
-    "engaged_to",
-    "mother",
-    "father",
-    "manager",
-    "dentist",
-    "caused_by",
-    "nationality",
-    "located_in",
-    "timezone",
-    "favourite_",
-];
-
-pub(super) fn has_one_value(predicate: &str) -> bool {
-    ONE_VALUE.contains(&predicate) || predicate.starts_with("favourite_")
 }
 
 /// English verbs as they stand behind "I" and "we", and behind no single name.
@@ -235,7 +198,7 @@ impl Teller<'_> {
             let (left, when) = dates::take(&format!("in {wrong}"), self.said_at);
             if when != dates::When::default() && left.is_empty() {
                 corrects = true;
-            } else if has_one_value(predicate) {
+            } else if values::has_one_value(predicate) {
                 corrects = !takes.read(wrong, self.writing).is_empty();
             } else {
                 never = takes.read(wrong, self.writing);
@@ -262,14 +225,14 @@ impl Teller<'_> {
             return;
         }
         let until = when.until.filter(|until| from.is_none_or(|from| from < *until));
-        let corrects = (corrects || self.clause.corrects) && has_one_value(predicate);
+        let corrects = (corrects || self.clause.corrects) && values::has_one_value(predicate);
         let subject = self.subject.clone();
         self.add(subject, predicate, object, (from, until), corrects);
     }
 
     /// A date or the like that the clause names as a value, not as the time since when it holds.
     pub(super) fn fixed(&mut self, predicate: &str, value: String) {
-        let corrects = (self.clause.corrects || self.clause.instead_of.is_some()) && has_one_value(predicate);
+        let corrects = (self.clause.corrects || self.clause.instead_of.is_some()) && values::has_one_value(predicate);
         self.add(self.subject.clone(), predicate, Object::Literal(value), (None, None), corrects);
     }
 
