@@ -44,7 +44,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use skymem_core::facts::{FactGraph, Origin};
+use skymem_core::facts::{EntityName, FactGraph, Origin, Statement};
 use skymem_core::files::FileName;
 use skymem_core::{
     Considered, Exchange, ExchangeId, Host, Layer, LayerError, LayerName, LayerStats, Plugin, Pruned, Query, Recall,
@@ -58,6 +58,13 @@ use crate::sql::learn::ToRead;
 use crate::view::{Shelf, Sight};
 
 const NAME: LayerName = LayerName::of("facts");
+
+/// What `speaker` says of themselves and their work in `text`, as patterns find it: for the bench, which measures them
+/// without a server.
+#[must_use]
+pub fn said_in_passing(text: &str, speaker: &EntityName, said_at: DateTime<Utc>) -> Vec<Statement> {
+    sources::patterns::find(text, speaker, said_at).into_iter().map(|found| found.statement).collect()
+}
 
 /// Opens the layer of facts.
 #[derive(Debug, Clone, Copy, Default)]

@@ -53,7 +53,8 @@ fn what_was_said_in_one_chat_is_there_in_the_next() {
         assert_eq!((sent[0].as_str(), sent[2].as_str()), ("system: Be kind.", "user: What is my dog called?"));
         assert!(sent[1].starts_with("system: <<<CONTEXT>>>") && sent[1].contains("Rex"), "{}", sent[1]);
         assert_eq!(later.header("x-memory-status"), Some("used"));
-        assert_eq!(later.header("x-memory-items"), Some("1"));
+        // The exchange, and two facts that stand in it: whose dog Rex is, and that he is one.
+        assert_eq!(later.header("x-memory-items"), Some("3"));
         assert!(later.header("x-memory-tokens").unwrap().parse::<usize>().unwrap() > 10);
         assert!(later.header("x-memory-ms").unwrap().parse::<f64>().unwrap() > 0.0);
         assert_ne!(later.header("x-memory-session"), first.header("x-memory-session"));

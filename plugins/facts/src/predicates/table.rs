@@ -191,6 +191,13 @@ pub(super) const TABLE: &[Row] = &[
         (Person, Other),
     ),
     of_a_thing(
+        "learns",
+        MANY,
+        ("{s} learns {o}", "{s} learns {o}"),
+        "learn* stud* lern* lerne übe übt",
+        (Person, Other),
+    ),
+    of_a_thing(
         "studied",
         MANY,
         ("{s} studied {o}", "{s} studied {o}"),
@@ -362,6 +369,13 @@ pub(super) const TABLE: &[Row] = &[
         MANY,
         ("{s} dislikes {o}", "{s} dislikes {o}"),
         "dislike* hate* avoid* like? mag? magst hass* ungern",
+        (Person, Other),
+    ),
+    of_a_thing(
+        "avoids",
+        MANY,
+        ("{s} avoids {o}", "{s} avoids {o}"),
+        "avoid* eat eats food meid* vermeid* essen isst",
         (Person, Other),
     ),
     of_a_thing(
