@@ -4,9 +4,10 @@ use std::fmt;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
+use uuid::Uuid;
 use zeroize::Zeroizing;
 
-use crate::conversation::{Collection, Exchange, ExchangeId, SessionId, UserId};
+use crate::conversation::{Collection, Exchange, ExchangeId, Seq, SessionId, UserId};
 use crate::layer::LayerError;
 
 /// Sealed collections. What is unlocked is in memory alone, and is overwritten when it is locked.
@@ -71,6 +72,20 @@ pub trait Vault: Send + Sync {
     /// Reads with a new key too, if the collection is unlocked.
     fn keep_key(&self, user: UserId, collection: &Collection, version: u32, key: NewKey);
 
+    /// Some turns of an unlocked collection that were written with an older key, behind the place `after`, encrypted with the
+    /// newest one: at most `most` are looked at.
+    ///
+    /// # Errors
+    ///
+    /// [`VaultError::Locked`].
+    async fn reseal(
+        &self,
+        user: UserId,
+        collection: &Collection,
+        after: Seq,
+        most: usize,
+    ) -> Result<Resealed, VaultError>;
+
     /// The keys of an unlocked collection wrapped for one more recipient, or under a passphrase: version and bytes of each.
     ///
     /// # Errors
@@ -96,6 +111,19 @@ pub enum WrapTo {
     Recipient(String),
     /// Whoever knows a passphrase.
     Passphrase(SecretText),
+}
+
+/// Turns that were encrypted with another key.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Resealed {
+    /// The version of that key.
+    pub version: u32,
+    /// The rows, and what is to stand in them.
+    pub turns: Vec<(Uuid, Vec<u8>)>,
+    /// Up to which place was looked; `None` when there is nothing more.
+    pub reached: Option<Seq>,
+    /// How many rows could not be read: they stay as they are.
+    pub unreadable: usize,
 }
 
 /// A key that was just made.

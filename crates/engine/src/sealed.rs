@@ -5,7 +5,7 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::json;
 use skymem_core::vault::{UnlockWith, Unlocked, VaultError, WrapTo};
-use skymem_core::{Collection, Exchange, ExchangeId, Filter, GapReason, Query, SessionId, UserId, Vault};
+use skymem_core::{Collection, Exchange, ExchangeId, Filter, GapReason, Query, Seq, SessionId, UserId, Vault};
 use skymem_store::{
     Among, JournalTurn, MemoryMode, NewSeal, NewVersion, SealedCollection, Session, Target, Verb, Wrapping,
 };
@@ -68,7 +68,11 @@ impl Memory {
         let until = (minutes > 0).then(|| self.now() + TimeDelta::minutes(i64::from(minutes)));
         self.vault()?.unlock(user, collection, with, until).await?;
         self.note_sealed(user, Verb::Unlocked, collection, "unlocked").await;
-        self.sealed_one(user, collection).await
+        let view = self.sealed_one(user, collection).await?;
+        if view.sealed.behind > 0 {
+            self.reseal_behind(user, collection);
+        }
+        Ok(view)
     }
 
     /// Locks a collection, or all: what was read of it is overwritten. Which were unlocked.
@@ -180,7 +184,46 @@ impl Memory {
         self.inner.journal.rotate_key(user, collection, &new, self.now()).await?;
         vault.keep_key(user, collection, version, key);
         self.note_sealed(user, Verb::Sealed, collection, "key rotated").await;
+        self.reseal_behind(user, collection);
         self.sealed_one(user, collection).await
+    }
+
+    /// Encrypts what was written with an older key anew, behind the caller's back. It ends when the collection is locked, and
+    /// goes on when it is unlocked again.
+    fn reseal_behind(&self, user: UserId, collection: &Collection) {
+        let (memory, collection) = (self.clone(), collection.clone());
+        tokio::spawn(async move {
+            match memory.reseal(user, &collection).await {
+                Ok(turns) => {
+                    tracing::info!(%user, %collection, turns, "What was sealed with an older key has the newest one")
+                }
+                Err(EngineError::Locked(_)) => {
+                    tracing::info!(%user, %collection, "Locked: the rest keeps its older key so far")
+                }
+                Err(error) => tracing::warn!(%error, %user, %collection, "The rest keeps its older key so far"),
+            }
+        });
+    }
+
+    /// Encrypts what was written with an older key anew, with the newest one, and removes the keys that nothing needs any
+    /// more; how many turns. May be broken off and begun again at any time.
+    ///
+    /// # Errors
+    ///
+    /// [`EngineError::Locked`] when the collection is locked, or is meanwhile.
+    pub async fn reseal(&self, user: UserId, collection: &Collection) -> Result<usize, EngineError> {
+        let (mut after, mut turns) = (Seq(0), 0);
+        loop {
+            let resealed = self.vault()?.reseal(user, collection, after, RESEALED_TOGETHER).await?;
+            self.inner.journal.reseal(user, resealed.version, &resealed.turns).await?;
+            turns += resealed.turns.len();
+            match resealed.reached {
+                Some(reached) => after = reached,
+                None => break,
+            }
+        }
+        self.inner.journal.drop_old_keys(user, collection).await?;
+        Ok(turns)
     }
 
     /// Removes a sealed collection for good, with its keys: no copy of it can be read any more. How many exchanges.
@@ -279,6 +322,9 @@ impl Memory {
         self.note(user, verb, json!({ "collection": collection, "what": what })).await;
     }
 }
+
+/// So many turns are encrypted anew at a time.
+const RESEALED_TOGETHER: usize = 200;
 
 /// What stands for a passphrase in the place of a recipient.
 const PASSPHRASE: &str = "passphrase";

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use skymem_core::vault::{NewKey, UnlockWith, Unlocked, VaultError, WrapTo};
-use skymem_core::{Collection, Exchange, ExchangeId, SessionId, UserId, Vault};
-use skymem_seal::{HandleKey, Identities, Opener, Passphrase, Recipient, SealError, SecretKey, Wrapped};
+use skymem_core::vault::{NewKey, Resealed, UnlockWith, Unlocked, VaultError, WrapTo};
+use skymem_core::{Collection, Exchange, ExchangeId, Seq, SessionId, UserId, Vault};
+use skymem_seal::{
+    HandleKey, Identities, Opener, Passphrase, Place, Recipient, SealError, SealedTurn, SecretKey, Wrapped,
+};
 
 use crate::room::Door;
 use crate::{VaultLayer, sql};
@@ -135,6 +137,33 @@ impl Vault for VaultLayer {
         if let Some(door) = self.0.rooms().get_mut(&user).and_then(|room| room.doors.get_mut(collection)) {
             door.keys.insert(version, secret);
         }
+    }
+
+    async fn reseal(
+        &self,
+        user: UserId,
+        collection: &Collection,
+        after: Seq,
+        most: usize,
+    ) -> Result<Resealed, VaultError> {
+        let keys = self.0.rooms().get(&user).and_then(|room| Some(room.doors.get(collection)?.keys.clone()));
+        let keys = keys.ok_or_else(|| VaultError::Locked(collection.clone()))?;
+        let Some((&version, newest)) = keys.last_key_value() else { return Ok(Resealed::default()) };
+        let public = newest.public().map_err(refused)?;
+        let number = i32::try_from(version).unwrap_or(i32::MAX);
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let rows = sql::turns_behind(self.0.db(), user, collection, number, after.0, most).await?;
+        let mut resealed = Resealed { version, reached: rows.last().map(|row| Seq(row.seq)), ..Resealed::default() };
+        for row in rows {
+            let place = |version| Place { user, collection, row: row.id, column: "", version };
+            let old = u32::try_from(row.key_version).unwrap_or(0);
+            let turn = keys.get(&old).and_then(|key| SealedTurn::open(key, place(old), &row.ciphertext).ok());
+            match turn.map(|turn| turn.seal(&public, place(version))) {
+                Some(sealed) => resealed.turns.push((row.id, sealed.map_err(refused)?)),
+                None => resealed.unreadable += 1,
+            }
+        }
+        Ok(resealed)
     }
 
     async fn wrap(

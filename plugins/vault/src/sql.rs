@@ -84,6 +84,47 @@ pub(crate) async fn turns(
     .await
 }
 
+/// Some turns of a collection, forgotten ones too, that were written with a key before `version`, behind the place `after`.
+pub(crate) async fn turns_behind(
+    db: &PgPool,
+    user: UserId,
+    collection: &Collection,
+    version: i32,
+    after: i64,
+    most: i64,
+) -> sqlx::Result<Vec<Behind>> {
+    sqlx::query_as!(
+        Behind,
+        r#"
+        select sealed_turn.seq, sealed_turn.id, sealed_turn.key_version, sealed_turn.ciphertext
+        from journal.sealed_exchange
+        join journal.sealed_turn on sealed_turn.user_id = sealed_exchange.user_id
+                                and sealed_turn.exchange_id = sealed_exchange.id
+        where sealed_exchange.user_id = $1
+          and sealed_exchange.collection = $2
+          and sealed_turn.key_version < $3
+          and sealed_turn.seq > $4
+        order by sealed_turn.seq
+        limit $5
+        "#,
+        user.0,
+        collection.as_str(),
+        version,
+        after,
+        most
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// A turn that was written with an older key.
+pub(crate) struct Behind {
+    pub(crate) seq: i64,
+    pub(crate) id: Uuid,
+    pub(crate) key_version: i32,
+    pub(crate) ciphertext: Vec<u8>,
+}
+
 /// The exchanges of a collection that are not forgotten.
 pub(crate) async fn alive(db: &PgPool, user: UserId, collection: &Collection) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!(

@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use sqlx::PgTransaction;
+use uuid::Uuid;
 
 use skymem_core::{Collection, UserId};
 
@@ -278,6 +279,66 @@ impl Journal {
             return Err(StoreError::Conflict("the key was rotated meanwhile: try again".into()));
         }
         add_version(&mut tx, user, collection, new, at).await?;
+        tx.commit().await?;
+        Ok(())
+    }
+
+    /// Puts turns in their rows that were encrypted with a newer key; what was so meanwhile stays.
+    ///
+    /// # Errors
+    ///
+    /// When the database gives no answer.
+    pub async fn reseal(&self, user: UserId, version: u32, turns: &[(Uuid, Vec<u8>)]) -> Result<(), StoreError> {
+        let (ids, ciphertexts): (Vec<Uuid>, Vec<&[u8]>) = turns.iter().map(|(id, text)| (*id, text.as_slice())).unzip();
+        sqlx::query!(
+            r#"
+            update journal.sealed_turn
+            set key_version = $2, ciphertext = resealed.ciphertext
+            from unnest($3::uuid[], $4::bytea[]) as resealed (id, ciphertext)
+            where sealed_turn.user_id = $1
+              and sealed_turn.id = resealed.id
+              and key_version < $2
+            "#,
+            user.0,
+            number(version)?,
+            &ids,
+            &ciphertexts as &[&[u8]]
+        )
+        .execute(&self.db)
+        .await?;
+        Ok(())
+    }
+
+    /// Removes the keys of a collection that nothing is written with any more.
+    ///
+    /// # Errors
+    ///
+    /// When the database gives no answer.
+    pub async fn drop_old_keys(&self, user: UserId, collection: &Collection) -> Result<(), StoreError> {
+        let mut tx = self.db.begin().await?;
+        lock(&mut tx, user, 0).await?;
+        sqlx::query!(
+            r#"
+            delete from journal.sealed_key
+            using journal.sealed
+            where sealed_key.user_id = $1
+              and sealed_key.collection = $2
+              and sealed.user_id = $1
+              and sealed.collection = $2
+              and sealed_key.version < sealed.key_version
+              and not exists (select
+                              from journal.sealed_exchange
+                              join journal.sealed_turn on sealed_turn.user_id = sealed_exchange.user_id
+                                                      and sealed_turn.exchange_id = sealed_exchange.id
+                              where sealed_exchange.user_id = $1
+                                and sealed_exchange.collection = $2
+                                and sealed_turn.key_version = sealed_key.version)
+            "#,
+            user.0,
+            collection.as_str()
+        )
+        .execute(&mut *tx)
+        .await?;
         tx.commit().await?;
         Ok(())
     }
