@@ -24,10 +24,11 @@ contract: setup  ## has OpenAI's own client and LangChain talk through skymem to
 contract-real: setup  ## the same with a small real language model, which is fetched first (130 MB)
 	scripts/with-postgres scripts/contract real
 
-bench: setup  ## measures speed, recall on the conversations in LOCOMO=file, follow-ups on those in CAST=file
+bench: setup  ## measures speed, recall on the conversations in LOCOMO=file, follow-ups on those in CAST=file, facts in utterances
 	cargo build --release --locked --package skymem --package skymem-bench
 	$(if $(LOCOMO),target/release/skymem-bench retrieval $(LOCOMO),@echo 'recall is not measured: name conversations with make bench LOCOMO=file')
 	$(if $(CAST),target/release/skymem-bench followups $(CAST) $(if $(MODEL_URL),--model-url $(MODEL_URL) --model $(MODEL)),@echo 'follow-ups are not measured: name conversations with make bench CAST=file')
+	target/release/skymem-bench facts $(if $(MODEL_URL),--model-url $(MODEL_URL) --model $(MODEL))
 	target/release/skymem-bench latency
 	target/release/skymem-bench ingest
 	target/release/skymem-bench proxy

@@ -136,7 +136,7 @@ impl Layer for FactsLayer {
                 recorded_at: read_at,
             })
         });
-        Ok(sql::learn::replace_lines(&self.db, user, &file.to_string(), &claims.collect::<Vec<_>>(), read_at).await?)
+        Ok(sql::lines::replace(&self.db, user, &file.to_string(), &claims.collect::<Vec<_>>(), read_at).await?)
     }
 
     async fn recall(&self, query: &Query) -> Result<Vec<Recall>, LayerError> {

@@ -1,5 +1,6 @@
 //! The benchmarks: they start the real program, go through its real doors, and stand beside a baseline in the same run.
 
+mod facts;
 mod followups;
 mod graph;
 mod ingest;
@@ -50,6 +51,20 @@ enum Bench {
         #[arg(long, requires = "model_url")]
         model: Option<String>,
         /// Write every question with what was made of it to this file, a JSON object a line
+        #[arg(long)]
+        details: Option<PathBuf>,
+    },
+    /// How many of the facts that people state in passing are found: says utterances through the API, reads /v1/facts
+    Facts {
+        /// Utterances with the facts that stand in them, a JSON object a line; the ones that come along unless said otherwise
+        file: Option<PathBuf>,
+        /// The address of a real model's OpenAI-compatible server, without the last step, to measure it too
+        #[arg(long, requires = "model")]
+        model_url: Option<String>,
+        /// The name that server knows the model by
+        #[arg(long, requires = "model_url")]
+        model: Option<String>,
+        /// Write every utterance with what was found and what was missed to this file, a JSON object a line
         #[arg(long)]
         details: Option<PathBuf>,
     },
@@ -116,6 +131,10 @@ async fn main() -> Result<()> {
         Bench::Followups { file, model_url, model, details } => {
             let model = model_url.zip(model).map(|(url, name)| followups::RealModel { url, name });
             followups::run(&program, &file, model.as_ref(), details.as_deref()).await
+        }
+        Bench::Facts { file, model_url, model, details } => {
+            let model = model_url.zip(model).map(|(url, name)| followups::RealModel { url, name });
+            facts::run(&program, file.as_deref(), model.as_ref(), details.as_deref()).await
         }
         Bench::Latency { exchanges, questions } => latency::run(&program, &exchanges, questions).await,
         Bench::Proxy { exchanges, questions } => proxy::run(&program, exchanges, questions).await,
