@@ -227,10 +227,15 @@ fn said(statement: &mut Statement) -> Option<(String, &mut String)> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use serde_json::json;
-    use skymem_core::Role;
+    use skymem_core::{Role, SessionId};
+    use sqlx::PgPool;
 
     use super::*;
+    use crate::testing::TestMemory;
+    use crate::{Content, Conversation, HearRequest, HeardTurn, PageRequest};
 
     const KEY: &str = "AKIAQ7RZN4XWLKTBM2PD";
 
@@ -266,6 +271,36 @@ mod tests {
         clean_value(&mut value, &mut SecretsFound::default());
 
         assert_eq!(value["text"], "my token is [secret: aws access key], keep it");
+    }
+
+    #[sqlx::test(migrations = false)]
+    async fn a_chat_with_a_secret_is_known_again_by_no_hash_of_the_secret(db: PgPool) {
+        let test = TestMemory::start(db, Vec::new()).await;
+        let session: SessionId = "a".parse().unwrap();
+        let turn =
+            |role, text: &str| HeardTurn { role, speaker: None, content: Content::Text(text.into()), call: None };
+        let conversation = Conversation {
+            user: test.user,
+            session: Some(session.clone()),
+            turns: vec![turn(Role::User, &format!("my key is {KEY}"))],
+        };
+        let request = HearRequest {
+            conversation: conversation.clone(),
+            placed: None,
+            answer: turn(Role::Assistant, &format!("So it is {KEY}.")),
+            collection: None,
+            memory: None,
+            most_turns: 10,
+            passed_by: HashSet::new(),
+        };
+
+        test.memory.hear(request.clone()).await.unwrap();
+        test.memory.hear(request).await.unwrap();
+
+        let turns = test.memory.turns(test.user, &session, &PageRequest::default()).await.unwrap().unwrap().items;
+        let texts: Vec<&str> = turns.iter().map(|turn| turn.turn.text.as_str()).collect();
+        assert_eq!(texts, ["my key is [secret: aws access key]", "So it is [secret: aws access key]."]);
+        assert_ne!(turns[0].client_id, conversation.marks().pop(), "a hash of the secret could be guessed from");
     }
 
     #[test]

@@ -41,7 +41,7 @@ fn card(beginning: &str) -> String {
         let digits: Vec<u32> = format!("{beginning}{last}").chars().filter_map(|c| c.to_digit(10)).collect();
         let sum: u32 =
             digits.iter().rev().enumerate().map(|(at, d)| if at % 2 == 0 { *d } else { d * 2 / 10 + d * 2 % 10 }).sum();
-        sum % 10 == 0
+        sum.is_multiple_of(10)
     });
     format!("{beginning}{}", last.unwrap())
 }

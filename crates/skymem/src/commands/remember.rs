@@ -4,7 +4,7 @@ use std::io::Read;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::cli::Context;
 use crate::output::{Outcome, text_at};
@@ -58,11 +58,16 @@ impl Remember {
         }
         let answer = context.client()?.post(&["v1", "remember"], &note).await?;
         let exchange = text_at(&answer, "/exchange");
-        let text = match text_at(&answer, "/fate") {
+        let mut text = match text_at(&answer, "/fate") {
             "stored" => format!("Remembered as {exchange}."),
             "known" => format!("Known already, as {exchange}."),
             other => format!("Not kept: {}.", other.replace('_', " ")),
         };
+        if text_at(&answer, "/secrets/policy") == "redact" {
+            let kinds = answer.pointer("/secrets/found").and_then(Value::as_object);
+            let kinds: Vec<&str> = kinds.into_iter().flatten().map(|(kind, _)| kind.as_str()).collect();
+            text.push_str(&format!(" Left out: {}. `skymem secrets` says why.", kinds.join(", ")));
+        }
         Ok(Outcome::new(text, answer))
     }
 }

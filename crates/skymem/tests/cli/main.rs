@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests stand outside of them")]
 
 mod facts;
+mod gone;
 mod place;
 
 use std::io::{BufRead, BufReader, Write};
