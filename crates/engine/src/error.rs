@@ -20,6 +20,9 @@ pub enum EngineError {
     /// The request contradicts what is there; says what to change first.
     #[error("{0}")]
     Conflict(String),
+    /// What is asked for is in a sealed collection that is locked; says which and how it is unlocked.
+    #[error("{0}")]
+    Locked(String),
     /// The part of memory that is asked for is not switched on; says which.
     #[error("{0}")]
     Off(String),
