@@ -72,6 +72,7 @@ fn a_question_that_cannot_be_put_is_refused() {
             json!({ "query": "x", "filter": { "from": "2026-01-02T00:00:00Z", "until": "2026-01-01T00:00:00Z" } }),
             json!({ "query": "x", "filter": { "roles": ["wizard"] } }),
             json!({ "query": "x", "as_of": "soon" }),
+            json!({ "query": "x", "known_at": "2026-01-01" }),
         ] {
             check(server, "/v1/recall", body, 422, "invalid").await;
         }
@@ -81,6 +82,7 @@ fn a_question_that_cannot_be_put_is_refused() {
             json!({ "question": "x", "budget_tokens": -5 }),
             json!({ "question": "x", "window": 9 }),
             json!({ "question": "x", "memory": "sometimes" }),
+            json!({ "question": "x", "known_at": 5 }),
         ] {
             check(server, "/v1/context", body, 422, "invalid").await;
         }

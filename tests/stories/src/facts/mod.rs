@@ -5,6 +5,7 @@ mod entities;
 mod files;
 mod graph;
 mod moving;
+mod reading;
 mod telling;
 
 use serde_json::{Value, json};
