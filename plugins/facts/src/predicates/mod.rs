@@ -9,7 +9,7 @@ use serde::Deserialize;
 use skymem_core::LayerError;
 use skymem_core::facts::{EntityKind, Predicate};
 
-use self::table::TABLE;
+use self::table::rows;
 
 /// All that is known of predicates.
 #[derive(Debug, Clone)]
@@ -60,7 +60,7 @@ impl Predicates {
     /// The name or the sentence at fault, with what it may be.
     pub(crate) fn of(settings: &BTreeMap<String, PredicateSettings>) -> Result<Self, LayerError> {
         let mut known: BTreeMap<String, Traits> =
-            TABLE.iter().map(|row| (row.name.to_owned(), Traits::of_row(row))).collect();
+            rows().map(|row| (row.name.to_owned(), Traits::of_row(row))).collect();
         for (name, settings) in settings {
             let wrong = |what: &str| LayerError::Settings(format!("[layers.facts.predicates] {name}: {what}"));
             let predicate: Predicate = name.parse().map_err(|error| wrong(&format!("{error}")))?;
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn the_known_ones_are_well_formed_and_each_is_there_once() {
         let mut names = BTreeSet::new();
-        for row in TABLE {
+        for row in rows() {
             assert!(names.insert(row.name), "{}", row.name);
             assert_eq!(row.name.parse::<Predicate>().unwrap().as_str(), row.name);
             assert!(row.sentence.contains("{s}") && row.sentence.contains("{o}"), "{}", row.name);

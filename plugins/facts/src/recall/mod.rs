@@ -168,7 +168,7 @@ fn considered(one: &Weighed, glance: &Glance<'_>, about: Option<ExchangeId>) -> 
         one.facts.iter().filter_map(|place| glance.at(*place)).map(|sighted| tell::sentence(glance, &sighted));
     let newest = || {
         let facts = one.facts.iter().filter_map(|place| glance.at(*place));
-        facts.flat_map(|sighted| glance.evidence(sighted.held)).filter_map(|one| one.exchange).last()
+        facts.flat_map(|sighted| glance.evidence(sighted.held)).filter_map(|one| one.exchange).next_back()
     };
     let scores = std::iter::once(("score", one.score)).chain(one.parts.iter().copied());
     Considered {

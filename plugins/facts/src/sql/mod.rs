@@ -3,6 +3,7 @@
 
 pub(crate) mod ask;
 pub(crate) mod learn;
+pub(crate) mod lines;
 pub(crate) mod readings;
 
 use chrono::{DateTime, Utc};

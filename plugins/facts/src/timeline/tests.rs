@@ -230,8 +230,7 @@ fn known_at(told: &[Told], moment: DateTime<Utc>, single: bool) -> Vec<Held> {
     let known = told
         .iter()
         .filter(|told| told.recorded_at <= moment)
-        .cloned()
-        .map(|told| Told { withdrawn_at: told.withdrawn_at.filter(|at| *at <= moment), ..told });
+        .map(|told| Told { withdrawn_at: told.withdrawn_at.filter(|at| *at <= moment), ..told.clone() });
     fold(&known.collect::<Vec<_>>(), single)
 }
 

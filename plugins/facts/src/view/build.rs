@@ -1,16 +1,15 @@
 //! A view is made of all claims of a user.
 
-use std::collections::{HashMap, HashSet};
-use std::hash::Hash;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use skymem_core::facts::{EntityKind, EntityName, Holds, Object, Predicate, Statement};
 use skymem_core::{ExchangeId, UserId};
 
-use super::{Being, Folded, Group, Latest, Link, Literal, Place, Said, SaidWhat, Sight, Source, Value, View, Written};
+use super::numbers::{Normals, Numbers, number};
+use super::{Being, Folded, Group, Latest, Literal, Said, SaidWhat, Source, Value, View, Written};
 use crate::claim::{self, Claim};
-use crate::graph::{self, Net};
 use crate::predicates::{Predicates, Traits};
 use crate::question::first_word;
 use crate::resolve::{Names, Naming, Says, entity_id, normal};
@@ -351,94 +350,6 @@ impl<'a> Builder<'a> {
     }
 }
 
-impl View {
-    fn empty(user: UserId, naming: Latest, known: &Arc<Predicates>) -> Self {
-        Self {
-            user,
-            claims: Vec::new(),
-            beings: Vec::new(),
-            predicates: Vec::new(),
-            known: Arc::clone(known),
-            literals: Vec::new(),
-            groups: Vec::new(),
-            links: Vec::new(),
-            net: Net::new(0, &[]),
-            names: HashMap::new(),
-            longest_name: 0,
-            first_words: HashSet::new(),
-            ids: HashMap::new(),
-            facts: HashMap::new(),
-            by_exchange: HashMap::new(),
-            sessions: Vec::new(),
-            collections: Vec::new(),
-            files: Vec::new(),
-            naming,
-        }
-    }
-
-    fn fold(&mut self) {
-        let all: Vec<Folded> = self.groups.iter().map(|group| self.fold_group(group, Sight::default())).collect();
-        let mut facts = HashMap::new();
-        for (place, (group, folded)) in self.groups.iter().zip(&all).enumerate() {
-            for (fact, held) in folded.held.iter().enumerate() {
-                let id = self.fact_id(group, folded, held);
-                facts.insert(id, Place { group: number(place), fact: number(fact) });
-            }
-        }
-        self.facts = facts;
-        for (group, folded) in self.groups.iter_mut().zip(all) {
-            group.folded = folded;
-        }
-    }
-
-    /// Links each subject to all entities that were ever said to be its values.
-    fn link(&mut self) {
-        let mut links = Vec::new();
-        for (place, group) in self.groups.iter().enumerate() {
-            let mut objects: Vec<u32> = group
-                .claims
-                .iter()
-                .filter_map(|claim| match self.said(*claim)?.what {
-                    SaidWhat::Holds { object: Value::Entity(object), .. }
-                    | SaidWhat::Ends { object: Some(Value::Entity(object)), .. } => Some(object),
-                    _ => None,
-                })
-                .collect();
-            objects.sort_unstable();
-            objects.dedup();
-            let group = number(place);
-            links.extend(objects.into_iter().map(|to| Link { group, to }));
-        }
-        let mut edges = Vec::with_capacity(links.len());
-        for (place, link) in links.iter().enumerate() {
-            if let Some(being) = self.beings.get_mut(link.to as usize) {
-                being.pointed_at.push(number(place));
-            }
-            if let Some(group) = self.groups.get(link.group as usize) {
-                edges.push(graph::Link { from: group.subject, to: link.to, fact: number(place) });
-            }
-        }
-        self.net = Net::new(self.beings.len(), &edges);
-        self.links = links;
-    }
-}
-
-impl Being {
-    fn new() -> Self {
-        Self {
-            id: skymem_core::facts::EntityId(uuid::Uuid::nil()),
-            normal: String::new(),
-            names: Vec::new(),
-            aliases: Vec::new(),
-            kind: None,
-            guess: None,
-            joined_by: Vec::new(),
-            groups: Vec::new(),
-            pointed_at: Vec::new(),
-        }
-    }
-}
-
 fn exchange_of(claim: &Claim) -> Option<ExchangeId> {
     match claim.place {
         claim::Place::Turn { exchange, .. } => Some(exchange),
@@ -450,65 +361,5 @@ fn withdrawn_at(claim: &Claim) -> Option<DateTime<Utc>> {
     match claim.place {
         claim::Place::Turn { .. } => None,
         claim::Place::Line { withdrawn_at, .. } => withdrawn_at,
-    }
-}
-
-/// A place in a list as a number. No list here is that long.
-pub(super) fn number(place: usize) -> u32 {
-    u32::try_from(place).unwrap_or(u32::MAX)
-}
-
-/// Things that are given numbers, each its own.
-#[derive(Debug)]
-struct Numbers<T> {
-    numbers: HashMap<T, u32>,
-    all: Vec<T>,
-}
-
-impl<T> Default for Numbers<T> {
-    fn default() -> Self {
-        Self { numbers: HashMap::new(), all: Vec::new() }
-    }
-}
-
-impl<T: Eq + Hash + Clone> Numbers<T> {
-    fn of(&mut self, thing: &T) -> u32 {
-        if let Some(number) = self.numbers.get(thing) {
-            return *number;
-        }
-        let number = number(self.all.len());
-        self.numbers.insert(thing.clone(), number);
-        self.all.push(thing.clone());
-        number
-    }
-
-    fn get(&self, number: u32) -> Option<&T> {
-        self.all.get(number as usize)
-    }
-}
-
-/// Names as they are compared, each normalised once for each way in which it is written.
-#[derive(Debug, Default)]
-struct Normals {
-    written: HashMap<String, u32>,
-    normals: Numbers<String>,
-}
-
-impl Normals {
-    fn of(&mut self, written: &str) -> u32 {
-        if let Some(number) = self.written.get(written) {
-            return *number;
-        }
-        let number = self.normals.of(&normal(written));
-        self.written.insert(written.to_owned(), number);
-        number
-    }
-
-    fn find(&self, normal: &str) -> Option<u32> {
-        self.normals.numbers.get(normal).copied()
-    }
-
-    fn text(&self, number: u32) -> &str {
-        self.normals.get(number).map(String::as_str).unwrap_or_default()
     }
 }

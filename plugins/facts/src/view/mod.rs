@@ -1,13 +1,17 @@
 //! All facts of a user in memory, to be read without the database: entities, what was said of each, what it comes to, and
 //! the graph. Made of the claims anew whenever one of them changed.
 //!
-//! `build.rs` makes a view, `glance.rs` looks at it from a moment, `shelf.rs` keeps views.
+//! `build.rs` and `assemble.rs` make a view, `glance.rs` looks at it from a moment, `told.rs` tells what is seen, `shelf.rs`
+//! keeps views.
 
+mod assemble;
 mod build;
 mod glance;
+mod numbers;
 mod shelf;
 #[cfg(test)]
 mod tests;
+mod told;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -148,8 +148,8 @@ proptest! {
 }
 
 /// A fact without how its entities are written.
-fn essence(fact: &Fact) -> (FactId, DateTime<Utc>, Option<DateTime<Utc>>, Option<DateTime<Utc>>, Vec<Evidence>) {
-    (fact.id, fact.valid_from, fact.valid_to, fact.retracted_at, fact.evidence.clone())
+fn essence(fact: &Fact) -> (FactId, [Option<DateTime<Utc>>; 3], Vec<Evidence>) {
+    (fact.id, [Some(fact.valid_from), fact.valid_to, fact.retracted_at], fact.evidence.clone())
 }
 
 /// `cargo test --release -p skymem-facts hundred_thousand -- --ignored --nocapture` says how long it takes.

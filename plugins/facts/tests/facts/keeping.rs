@@ -173,7 +173,7 @@ async fn facts_are_found_by_what_is_asked_and_come_in_pages(db: PgPool) {
     assert_eq!(nobody.to_string(), "there is no entity called Nobody");
 
     let whole = world.asks(all(ever())).await.unwrap();
-    assert_eq!(whole.last().map(|fact| line(fact)).as_deref(), Some("Anna likes thing 3"), "what is over comes last");
+    assert_eq!(whole.last().map(line).as_deref(), Some("Anna likes thing 3"), "what is over comes last");
     let mut paged = Vec::new();
     while let Ok(page) = world
         .asks(FactsAsked {

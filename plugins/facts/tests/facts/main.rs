@@ -1,6 +1,6 @@
 //! The layer of facts against a real Postgres.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod forgetting;
 mod graph;
