@@ -128,7 +128,7 @@ fn cues() -> Option<Cues> {
                |ich|wir|mein\w*|unser\w*|er|sie|es|du|man|wer|was|wo|wie|wann|warum|welche\w*|ob|wenn|falls|dass|weil|kannst|könntest|hast|gibt|bitte|nicht|sondern
                |(?:der|die|das)\ \w+\ (?:ist|wurde|nutzt|hängt|läuft|gehört|verwendet|hat)
                |live|lives|work|works|worked|use|uses|used\ to|moved|drive|speak|love|loves|hate|hates|like|likes|dislike|enjoy|prefer|play|plays|study|studied|own|am|have|has
-               |got|left|joined|started|was|is|come\ from|bought|sold|switched|depends|no\ longer|never
+               |got|left|allergic\ to|joined|started|was|is|come\ from|bought|sold|switched|depends|no\ longer|never
                |wohne|wohn|wohnt|lebe|lebt|arbeite|arbeitet|nutze|nutzt|nutzen|verwende|verwendet|spreche|spricht|liebe|liebt|hasse|hasst|mag|fahre|fährt|spiele|spielt
                |studiere|studiert|heiße|heißt|komme|kommt|bin|ist|habe|hat|bevorzuge|besitze|hängt)\b
                |(?-i:\p{Lu})[\w.-]+\ (?:(?-i:\p{Lu})[\w.-]+\ )?(?:is|was|has|lives|works|uses|depends|died|ist|hat|wohnt|lebt|arbeitet|nutzt|wurde|hängt|kommt|mag|spricht)\b)",

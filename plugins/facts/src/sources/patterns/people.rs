@@ -157,8 +157,7 @@ pub(super) fn born(teller: &mut Teller<'_>, found: &Captures<'_>) {
         if let Some((name, _)) = words.trim().strip_prefix("in ").and_then(|place| names::place(place, teller.writing))
             && let Ok(name) = name.parse()
         {
-            let subject = teller.subject.clone();
-            teller.holds_of(&subject, "born_in", Object::Entity(name));
+            teller.fixed("born_in", Object::Entity(name));
         }
     }
 }
@@ -166,11 +165,11 @@ pub(super) fn born(teller: &mut Teller<'_>, found: &Captures<'_>) {
 /// The day, or the year, that somebody was born.
 pub(super) fn birthday(teller: &mut Teller<'_>, _: &Captures<'_>) {
     match dates::birthday(&teller.clause.raw) {
-        Some(Birthday::Date(date)) => teller.fixed("born_on", date.format("%F").to_string()),
-        Some(Birthday::Year(year)) => teller.fixed("born_on", year.to_string()),
+        Some(Birthday::Date(date)) => teller.fixed("born_on", Object::Literal(date.format("%F").to_string())),
+        Some(Birthday::Year(year)) => teller.fixed("born_on", Object::Literal(year.to_string())),
         Some(Birthday::Day { day, month }) => {
             if let Some(name) = dates::month_name(month) {
-                teller.fixed("birthday", format!("{day} {name}"));
+                teller.fixed("birthday", Object::Literal(format!("{day} {name}")));
             }
         }
         None => {}

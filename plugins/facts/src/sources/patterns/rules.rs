@@ -186,10 +186,6 @@ impl Teller<'_> {
 
     /// Everything that `words` name is a value of `predicate`.
     pub(super) fn values(&mut self, predicate: &str, takes: Takes, words: &str, event: bool) {
-        // What once was so, and no word of until when, is only known to be over.
-        if self.clause.once {
-            return self.end_values(predicate, takes, words);
-        }
         let wrong = self.clause.instead_of.clone();
         let mut corrects = false;
         let mut never = Vec::new();
@@ -219,6 +215,10 @@ impl Teller<'_> {
 
     fn holds_if(&mut self, predicate: &str, object: Object, event: bool, corrects: bool) {
         let when = self.clause.when;
+        // What once was so, and no word of until when, is only known to be over.
+        if self.clause.once && when.until.is_none() {
+            return self.ends(predicate, Some(object));
+        }
         let from = if event { when.from.or(when.at) } else { when.from };
         // Nobody knows what will be.
         if from.is_some_and(|from| from > self.said_at) {
@@ -231,9 +231,9 @@ impl Teller<'_> {
     }
 
     /// A date or the like that the clause names as a value, not as the time since when it holds.
-    pub(super) fn fixed(&mut self, predicate: &str, value: String) {
+    pub(super) fn fixed(&mut self, predicate: &str, value: Object) {
         let corrects = (self.clause.corrects || self.clause.instead_of.is_some()) && values::has_one_value(predicate);
-        self.add(self.subject.clone(), predicate, Object::Literal(value), (None, None), corrects);
+        self.add(self.subject.clone(), predicate, value, (None, None), corrects);
     }
 
     /// The value of `predicate` of another subject than the clause's, of which nothing is said of time.
@@ -258,10 +258,8 @@ impl Teller<'_> {
 
     /// What held until then.
     pub(super) fn past(&mut self, predicate: &str, takes: Takes, words: &str) {
-        if self.clause.once && self.clause.when.until.is_none() {
-            return self.end_values(predicate, takes, words);
-        }
-        if self.clause.when.until.is_some_and(|until| until <= self.said_at) {
+        let over = self.clause.when.until.is_some_and(|until| until <= self.said_at);
+        if over || self.clause.once {
             for object in takes.read(words, self.writing) {
                 self.holds(predicate, object, false);
             }

@@ -161,7 +161,7 @@ words! {
     ARTICLES = "the a an our my der die das den dem des ein eine einen einem einer eines unser unsere unseren unserem unserer 'ne ne";
 
     /// Countries and regions that have an article in German.
-    ARTICLED = "schweiz türkei ukraine slowakei mongolei niederlanden niederlande usa ddr pfalz bretagne toskana eifel";
+    ARTICLED = "schweiz türkei ukraine slowakei mongolei niederlanden niederlande philippinen malediven bahamas usa ddr pfalz bretagne toskana eifel";
 
     /// What one can live or be in that is no place.
     NO_PLACES = "fear peace hope denial pain luxury poverty harmony sin shock angst frieden armut luxus scheidung trennung hause haus

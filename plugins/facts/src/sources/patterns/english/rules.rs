@@ -53,6 +53,12 @@ pub(in super::super) const DOES: &[Rule] = &[
     ),
     rule(
         Of::Person,
+        r"(?:(?:have|has) )?(?:started|have|got|accepted|took|landed) (?:a|my|the) (?:new )?(?:job|position|role|gig) as (?P<o>.+)",
+        By(starts_as),
+    ),
+    rule(Of::Person, r"(?:have|has) been (?:at|with) (?P<o>.+)", By(has_been_at)),
+    rule(
+        Of::Person,
         r"(?:(?:have|has) )?(?:joined|started(?: working)? (?:at|for|with)|began(?: working)? (?:at|for|with)|(?:started|have|got|accepted|took|landed) (?:a|my|the) (?:new )?(?:job|position|role|gig) (?:at|with)) (?P<o>.+)",
         By(joined),
     ),
@@ -162,7 +168,7 @@ pub(in super::super) const DOES: &[Rule] = &[
     ),
     rule(
         Of::Person,
-        r"(?:likes?|loves?|enjoys?|adores?|(?:am|is|are) (?:into|fond of|passionate about)|(?:am|is|are) a (?:big |huge )?fan of) (?P<o>.+)",
+        r"(?:likes?|loves?|enjoys?|adores?|(?:am|is|are) (?:into|fond of|passionate about|interested in)|(?:am|is|are) a (?:big |huge )?fan of) (?P<o>.+)",
         State("likes", Takes::Phrases),
     ),
     rule(

@@ -50,6 +50,18 @@ pub(super) fn works_as(teller: &mut Teller<'_>, found: &Captures<'_>) {
     trade_of(teller, value(found), false);
 }
 
+pub(super) fn starts_as(teller: &mut Teller<'_>, found: &Captures<'_>) {
+    trade_of(teller, value(found), true);
+}
+
+/// "I have been at ACME since May"; without how long, it was a visit.
+pub(super) fn has_been_at(teller: &mut Teller<'_>, found: &Captures<'_>) {
+    let lasts = teller.clause.when.from.is_some() || teller.clause.raw.contains(" for ");
+    if lasts {
+        teller.values("works_at", Takes::Organisation, value(found), false);
+    }
+}
+
 pub(super) fn became(teller: &mut Teller<'_>, found: &Captures<'_>) {
     let words = value(found);
     if is_trade(words) {
