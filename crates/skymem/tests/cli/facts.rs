@@ -60,7 +60,7 @@ fn a_person_tells_lists_corrects_and_undoes() {
     assert!(entities.contains("Anna") && entities.contains("person"), "{entities}");
     place.text(&["facts", "merge", "Anna", "Annie"]);
     place.text(&["facts", "kind", "Bonn", "place"]);
-    assert_eq!(place.error(&["facts", "kind", "Bonn", "planet"], 2).lines().next().unwrap().contains("planet"), true);
+    assert!(place.error(&["facts", "kind", "Bonn", "planet"], 2).contains("planet"));
     server.stop();
 }
 

@@ -7,7 +7,6 @@ mod gone;
 mod place;
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
