@@ -185,7 +185,8 @@ async fn learned(server: &Server, user: &str) -> Result<()> {
         let layers = answer["layers"].as_array().context("no layers in the answer")?;
         let facts = layers.iter().find(|layer| layer["name"] == "facts").context("the layer of facts is off")?;
         let waiting = facts["counts"].as_array().into_iter().flatten();
-        let waiting = waiting.filter(|count| count["name"] == "waiting for a model").filter_map(|count| count["count"].as_i64());
+        let waiting =
+            waiting.filter(|count| count["name"] == "waiting for a model").filter_map(|count| count["count"].as_i64());
         if facts["behind"] == 0 && waiting.sum::<i64>() == 0 {
             return Ok(());
         }
@@ -242,7 +243,8 @@ mod tests {
         let day = |word: &str, moment: Option<DateTime<Utc>>| {
             moment.map(|moment| format!(" | {word} {}", moment.format("%F"))).unwrap_or_default()
         };
-        let value = |object: &Option<Object>| object.as_ref().map_or(String::new(), |object| object.as_str().to_owned());
+        let value =
+            |object: &Option<Object>| object.as_ref().map_or(String::new(), |object| object.as_str().to_owned());
         Some(match statement {
             Statement::Holds(holds) => {
                 let (from, until) = (day("from", holds.from), day("until", holds.until));

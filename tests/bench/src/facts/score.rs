@@ -27,13 +27,15 @@ impl FromStr for Expected {
     fn from_str(text: &str) -> Result<Self, Error> {
         let (optional, text) = text.strip_prefix('?').map_or((false, text), |text| (true, text));
         let mut parts = text.split(" | ").map(str::trim);
-        let mut next = |what| parts.next().filter(|part| !part.is_empty()).with_context(|| format!("no {what} in {text:?}"));
+        let mut next =
+            |what| parts.next().filter(|part| !part.is_empty()).with_context(|| format!("no {what} in {text:?}"));
         let several = |part: &str| part.split('~').map(str::to_owned).collect();
         let subjects = several(next("subject")?);
         let predicate = next("predicate")?.to_owned();
         let objects = several(next("value")?);
         let more: Vec<String> = parts.map(str::to_owned).collect();
-        let known = |more: &String| matches!(more.split(' ').next(), Some("from" | "until" | "corrects" | "ends" | "never"));
+        let known =
+            |more: &String| matches!(more.split(' ').next(), Some("from" | "until" | "corrects" | "ends" | "never"));
         ensure!(more.iter().all(known), "{more:?} in {text:?} says nothing");
         Ok(Self { optional, subjects, predicate, objects, more })
     }
@@ -143,7 +145,12 @@ pub(super) fn score(expected: &[Expected], found: &[String]) -> Score {
             score.right += usize::from(!one.optional);
         } else if !one.optional {
             let more = one.more.iter().map(|more| format!(" | {more}")).collect::<String>();
-            score.missed.push(format!("{} | {} | {}{more}", one.subjects.join("~"), one.predicate, one.objects.join("~")));
+            score.missed.push(format!(
+                "{} | {} | {}{more}",
+                one.subjects.join("~"),
+                one.predicate,
+                one.objects.join("~")
+            ));
         }
     }
     score.wrong = left.into_iter().cloned().collect();
