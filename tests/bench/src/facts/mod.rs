@@ -98,8 +98,11 @@ pub(crate) async fn run(
     Ok(())
 }
 
+/// Which utterances a figure is about, by their line and what they are.
+type Part = fn(usize, &Said) -> bool;
+
 /// The parts of the utterances that are counted for themselves: lines are counted from 1.
-fn halves() -> [(&'static str, fn(usize, &Said) -> bool); 5] {
+fn halves() -> [(&'static str, Part); 5] {
     [
         ("all", |_, _| true),
         ("even lines", |number, _| number % 2 == 1),

@@ -22,7 +22,7 @@ fn a_line_of_now_md_is_a_fact_and_goes_when_it_is_removed() {
         write(server, "# Now\n\n- project: skymem uses: PostgreSQL\n").await;
 
         let fact = only(server, "/v1/facts?about=skymem").await;
-        assert_eq!(brief(&[fact.clone()]), ["skymem uses PostgreSQL (holds)"]);
+        assert_eq!(brief(std::slice::from_ref(&fact)), ["skymem uses PostgreSQL (holds)"]);
         assert_eq!(fact["evidence"][0]["file"], "NOW.md:3");
         assert_eq!(fact["evidence"][0]["origin"], "markdown");
         server.days_pass(1);

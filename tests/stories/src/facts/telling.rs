@@ -12,7 +12,7 @@ fn what_is_told_is_known_with_where_it_is_from() {
 
         let fact = only(server, "/v1/facts?about=Anna").await;
 
-        assert_eq!(brief(&[fact.clone()]), ["Anna lives_in Bremen (holds)"]);
+        assert_eq!(brief(std::slice::from_ref(&fact)), ["Anna lives_in Bremen (holds)"]);
         assert_eq!((&fact["valid_from"], &fact["valid_to"]), (&json!("2026-01-01T00:00:00Z"), &Value::Null));
         assert_eq!((&fact["from_is_said"], &fact["single"]), (&json!(true), &json!(true)));
         assert_eq!(fact["evidence"].as_array().unwrap().len(), 1);
@@ -38,14 +38,14 @@ fn a_new_value_ends_the_old_one_and_touches_nothing_else() {
         told(server, "Anna", "lives_in", "Bremen", json!({ "from": "2024-05-01T00:00:00Z" })).await;
 
         let now = only(server, "/v1/facts?about=Anna&predicate=lives_in").await;
-        assert_eq!(brief(&[now.clone()]), ["Anna lives_in Bremen (holds)"]);
+        assert_eq!(brief(std::slice::from_ref(&now)), ["Anna lives_in Bremen (holds)"]);
         let then = only(server, "/v1/facts?about=Anna&predicate=lives_in&as_of=2022-01-01T00:00:00Z").await;
-        assert_eq!(brief(&[then.clone()]), ["Anna lives_in Bonn (holds)"]);
+        assert_eq!(brief(std::slice::from_ref(&then)), ["Anna lives_in Bonn (holds)"]);
         assert_eq!(then["valid_to"], "2024-05-01T00:00:00Z");
         // As it was known before she told of it, she lives in Bonn.
         let known = only(server, &format!("/v1/facts?about=Anna&predicate=lives_in&known_at={before}")).await;
         assert_eq!(
-            (brief(&[known.clone()]), &known["valid_to"]),
+            (brief(std::slice::from_ref(&known)), &known["valid_to"]),
             (vec!["Anna lives_in Bonn (holds)".into()], &Value::Null)
         );
         let history = listed(server, &format!("/v1/facts/{}/history", id(&now))).await;
@@ -75,7 +75,7 @@ fn the_same_told_again_is_one_entry_and_what_became_true_again_is_another() {
         assert_eq!(back, 201);
         assert_ne!(anew, bonn);
         let now = only(server, "/v1/facts?about=Anna").await;
-        assert_eq!(brief(&[now.clone()]), ["Anna lives_in Bonn (holds)"]);
+        assert_eq!(brief(std::slice::from_ref(&now)), ["Anna lives_in Bonn (holds)"]);
         let history = listed(server, &format!("/v1/facts/{}/history", id(&now))).await;
         let all = ["Anna lives_in Bonn (holds)", "Anna lives_in Bremen (ended)", "Anna lives_in Bonn (ended)"];
         assert_eq!(brief(&history), all);
@@ -120,7 +120,7 @@ fn a_mistake_is_corrected_and_stays_in_the_history() {
         let now = only(server, "/v1/facts?about=Anna").await;
 
         assert_eq!(
-            (brief(&[now.clone()]), &now["valid_from"]),
+            (brief(std::slice::from_ref(&now)), &now["valid_from"]),
             (vec!["Anna lives_in Bremen (holds)".into()], &json!("2024-05-01T00:00:00Z"))
         );
         let history = listed(server, &format!("/v1/facts/{}/history", id(&now))).await;
@@ -172,6 +172,9 @@ fn what_has_ended_held_until_then() {
         server.days_pass(1);
         server.delete(&format!("/v1/facts/{}?ended_at=now", id(&rust))).await.expect(201);
         server.catches_up().await;
+        let ended = server.get(&format!("/v1/facts/{}", id(&rust))).await.expect(200);
+        let until: chrono::DateTime<chrono::Utc> = ended["valid_to"].as_str().unwrap().parse().unwrap();
+        assert_eq!((until, &ended["state"]), (server.now(), &json!("ended")));
         assert_eq!(listed(server, "/v1/facts?about=Rust").await, Vec::<Value>::new());
     });
 }
@@ -190,7 +193,7 @@ fn what_is_forgotten_supports_nothing_and_what_is_restored_does_again() {
         server.post("/v1/forget", gone.clone()).await.expect(200);
 
         let left = only(server, "/v1/facts").await;
-        assert_eq!(brief(&[left.clone()]), ["Anna lives_in Bremen (holds)"]);
+        assert_eq!(brief(std::slice::from_ref(&left)), ["Anna lives_in Bremen (holds)"]);
         assert_eq!(left["evidence"][0]["exchange"], json!(second));
         assert_eq!(left["from_is_said"], false, "whoever said since when was forgotten");
 
