@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use proptest::prelude::*;
@@ -150,32 +149,4 @@ proptest! {
 /// A fact without how its entities are written.
 fn essence(fact: &Fact) -> (FactId, [Option<DateTime<Utc>>; 3], Vec<Evidence>) {
     (fact.id, [Some(fact.valid_from), fact.valid_to, fact.retracted_at], fact.evidence.clone())
-}
-
-/// `cargo test --release -p skymem-facts hundred_thousand -- --ignored --nocapture` says how long it takes.
-#[test]
-#[ignore = "it measures, and only means something in release"]
-fn a_hundred_thousand_facts_are_built_within_a_second() {
-    let claims: Vec<Claim> = (0..100_000_u32)
-        .map(|number| {
-            let (subject, object) =
-                (format!("Entity {}", number % 30_000), format!("Entity {}", (number * 7 + 1) % 30_000));
-            claim(
-                number,
-                i64::from(number % 900),
-                1_000,
-                Statement::Holds(holds(&subject, "knows", &object, number % 5 == 0)),
-            )
-        })
-        .collect();
-
-    let started = Instant::now();
-    let view = view(claims);
-    let took = started.elapsed();
-
-    let earlier = Instant::now();
-    let glance = view.glance(Sight { known_at: None, said_by: Some(day(300)) });
-    let count = glance.all().count();
-    println!("{} facts built in {took:?}; {count} as said earlier in {:?}", view.facts.len(), earlier.elapsed());
-    assert!(took.as_secs_f32() < 1.0, "{took:?}");
 }
