@@ -626,7 +626,10 @@ mod tests {
         assert_eq!(config.chat, ChatSettings::default());
         assert_eq!(config.proxy, ProxySettings::default());
         assert_eq!(config.engine, EngineSettings::default());
-        assert_eq!(config.layers.keys().map(String::as_str).collect::<Vec<_>>(), ["episodes", "facts", "files", "summaries", "vault"]);
+        assert_eq!(
+            config.layers.keys().map(String::as_str).collect::<Vec<_>>(),
+            ["episodes", "facts", "files", "summaries", "vault"]
+        );
     }
 
     #[test]
@@ -706,7 +709,11 @@ mod tests {
         check_refused("[server]\nport = 1\n", &[], &["my.toml", "no setting server.port", "listen, "]);
         check_refused("[sever]\n", &[], &["no section [sever]", "[server]"]);
         check_refused("server = 5\n", &[], &["server is a section"]);
-        check_refused("[layers.documents]\n", &[], &["no layer `documents`", "files, summaries, facts, episodes, vault"]);
+        check_refused(
+            "[layers.documents]\n",
+            &[],
+            &["no layer `documents`", "files, summaries, facts, episodes, vault"],
+        );
         check_refused("", &[("SKYMEM_DATABASE_URL", "x")], &["did you mean SKYMEM_DATABASE__URL?"]);
         check_refused("", &[("SKYMEM_SERVER__PORT", "1")], &["names no setting", "server.listen"]);
         check_refused("", &[("SKYMEM_X", "1")], &["names no setting", "[server]"]);
