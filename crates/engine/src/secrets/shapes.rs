@@ -49,7 +49,7 @@ const SHAPES: &[Shape] = &[
     random("google oauth token", r"ya29\.[A-Za-z0-9_-]{30,}"),
     random("hugging face token", r"hf_[A-Za-z]{34,}"),
     random("npm token", r"npm_[A-Za-z0-9]{36}"),
-    // A macaroon for pypi.org in base64: hence the constant beginning.
+    // A macaroon that names its index in base64: hence the constant beginning.
     shape("pypi token", r"pypi-AgE[A-Za-z0-9_-]{50,}"),
     random("crates.io token", r"cio[A-Za-z0-9]{32}"),
     shape("sendgrid key", r"SG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}"),
