@@ -159,7 +159,7 @@ async fn found(
             fact["occurred_at"] = BEFORE.into();
             server.call(Method::POST, "/v1/facts", &user, Some(&fact)).await?;
         }
-        let turn = json!({"messages": [{"role": "user", "content": said.said, "occurred_at": SAID_AT}]});
+        let turn = json!({"role": "user", "content": said.said, "occurred_at": SAID_AT});
         server.call(Method::POST, "/v1/sessions/said/turns", &user, Some(&turn)).await?;
     }
     let mut all = Vec::with_capacity(said.len());
