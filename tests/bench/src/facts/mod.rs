@@ -207,7 +207,8 @@ fn lines_of(facts: &[Value], who: &str) -> Vec<String> {
     let key = |fact: &Value| (fact["subject"]["id"].to_string(), fact["predicate"].to_string());
     let told_before = |fact: &Value| {
         let evidence = fact["evidence"].as_array().into_iter().flatten();
-        evidence.into_iter().all(|evidence| evidence["origin"] == "asserted")
+        // What ends it or takes it back is evidence as well.
+        evidence.into_iter().any(|evidence| evidence["origin"] == "asserted")
     };
     for fact in facts.iter().filter(|fact| told_before(fact) && fact["state"] == "retracted") {
         *mistakes.entry(key(fact)).or_default() += 1;
