@@ -180,6 +180,8 @@ fn is_own(part: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use skymem_core::{ExchangeId, Filter, Role, Unit, UserId};
+
     use super::*;
 
     fn check(name: &str, question: &str, expected: bool) {
@@ -197,5 +199,64 @@ mod tests {
         check("Will", "Where did Will go?", true);
         check("王小明", "小明住在哪里", true);
         check("🎉", "What is it?", false);
+    }
+
+    #[test]
+    fn what_the_prompt_holds_is_kept_out_also_when_it_was_learned_after_that_was_looked_up() {
+        let in_prompt = uuid::Uuid::from_u128(7);
+        let query = Query {
+            user: UserId(uuid::Uuid::nil()),
+            text: "heron".into(),
+            embedding: None,
+            rewrite: None,
+            time_hint: None,
+            session: None,
+            filter: Filter::default(),
+            window: vec![ExchangeId(in_prompt)],
+            asked_at: DateTime::UNIX_EPOCH,
+            as_of: None,
+            known_at: None,
+            limit: 4,
+            unit: Unit::Exchange,
+            neighbours: 0,
+            least_score: 0.0,
+        };
+        let passage = |id: PassageId, exchange_id| Known {
+            passage: Passage {
+                id,
+                exchange_id,
+                session_id: "a".into(),
+                collection: "default".into(),
+                source: "session".into(),
+                role: Role::User,
+                speaker: None,
+                text: "heron".into(),
+                occurred_at: DateTime::UNIX_EPOCH,
+                episode: id,
+                split: false,
+                topic: 0,
+                pinned: false,
+            },
+            last_used_at: None,
+            half_life_days: None,
+            decay_floor: None,
+        };
+        let (sheet, weights) = (Sheet::new(Vec::new()), Weights::default());
+        let weighing = Weighing {
+            query: &query,
+            ways: &[],
+            found: &[],
+            ranking: &fuse::rank(&[], &weights, 1, |_| true).1,
+            sheet: &sheet,
+            background: None,
+            weights: &weights,
+            decay: Decay { half_life_days: 30.0, floor: 0.8 },
+        };
+
+        // Nothing was known of either when it was looked up what is kept out.
+        let known = vec![passage(1, in_prompt), passage(2, uuid::Uuid::from_u128(8))];
+        let fates: Vec<Fate> = weighing.candidates(known, |_| Fate::BelowLimit).iter().map(|one| one.fate).collect();
+
+        assert_eq!(fates, [Fate::InWindow, Fate::NotFound]);
     }
 }
