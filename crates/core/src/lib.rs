@@ -15,6 +15,7 @@ pub mod query;
 pub mod recall;
 pub mod tokens;
 pub mod vault;
+pub mod wall;
 
 pub use context::{Gap, GapReason, Section, Spent};
 pub use conversation::{

@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 use skymem_core::UserId;
+use skymem_core::wall::acting_for;
 use skymem_store::{Acting, Actor, Break, Entry, EntryFilter, Hash, Journal, Keys, SERVER, Verb};
 
 use crate::error::EngineError;
@@ -75,7 +76,8 @@ impl Memory {
         let before = page.seq()?.map(|seq| seq.0);
         let LogFilter { verb, from, until } = filter;
         let filter = EntryFilter { verb, from, until };
-        let entries = self.inner.audit.entries(of.user(), &filter, before, page.limit + 1).await?;
+        let entries = self.inner.audit.entries(of.user(), &filter, before, page.limit + 1);
+        let entries = acting_for(of.user(), entries).await?;
         Ok(Page::cut(entries, page.limit, |entry| entry.number.to_string()))
     }
 
@@ -90,7 +92,7 @@ impl Memory {
             .map(str::parse)
             .transpose()
             .map_err(|bad: skymem_core::conversation::BadName| EngineError::Refused(bad.0))?;
-        let checked = self.inner.audit.verify(of.user(), known.as_ref()).await?;
+        let checked = acting_for(of.user(), self.inner.audit.verify(of.user(), known.as_ref())).await?;
         Ok(LogChecked {
             sound: checked.sound.unsigned_abs(),
             head: checked.head.map(|hash| hash.to_string()),

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use skymem_core::files::{FileHead, FileName, MemoryFiles, Revision};
+use skymem_core::wall::{acting_for, carried};
 use skymem_core::{Layer, UserId};
 use tokio::sync::Mutex;
 
@@ -39,11 +40,11 @@ impl Memory {
         let Some(files) = self.inner.layers.iter().find_map(|layer| layer.memory_files()) else { return Ok(()) };
         let readers: Vec<&Arc<dyn Layer>> =
             self.inner.layers.iter().filter(|layer| layer.memory_files().is_none()).collect();
-        let users = self.inner.journal.users().await?;
+        let users = self.users().await?;
         let mut told = self.inner.file_news.told.lock().await;
         told.retain(|user, _| users.iter().any(|there| there.id == *user));
         for user in users {
-            if let Err(error) = self.tell_files_of(user.id, files, &readers, &mut told).await {
+            if let Err(error) = acting_for(user.id, self.tell_files_of(user.id, files, &readers, &mut told)).await {
                 // One user's broken folder keeps nobody else's news back.
                 tracing::debug!(user = %user.id, %error, "Memory files could not be read; they are read again later");
             }
@@ -98,7 +99,7 @@ impl Memory {
         for layer in readers {
             let (reader, file, text, now) = (Arc::clone(layer), name.clone(), text.to_owned(), self.now());
             // A task of its own: a layer that panics must not take the others' news with it.
-            let reading = tokio::spawn(async move { reader.read_file(user, &file, &text, now).await });
+            let reading = tokio::spawn(carried(async move { reader.read_file(user, &file, &text, now).await }));
             let why = match reading.await {
                 Ok(Ok(())) => continue,
                 Ok(Err(error)) => error.to_string(),

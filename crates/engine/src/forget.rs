@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Serialize;
+use skymem_core::wall::acting_for;
 use skymem_core::{ExchangeId, Filter, Layer, UserId};
 use skymem_store::{Among, Forgotten, Target};
 
@@ -193,7 +194,7 @@ impl Memory {
         for layer in &self.inner.layers {
             if let Err(error) = layer.forget(user, exchanges).await {
                 tracing::warn!(%error, layer = %layer.name(), "A layer could not forget at once; it is told again");
-                tokio::spawn(tell_again(Arc::clone(layer), user, exchanges.to_vec()));
+                tokio::spawn(acting_for(user, tell_again(Arc::clone(layer), user, exchanges.to_vec())));
             }
         }
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::TimeDelta;
+use skymem_core::wall::{acting_for, acting_for_everyone, carried};
 use skymem_core::{Exchange, Layer, LayerError, ModelError, Seq};
 use skymem_store::{Lease, StoreError};
 use tokio::sync::watch;
@@ -72,10 +73,18 @@ impl Observer {
     /// never waits for somebody's import.
     pub(crate) async fn learn_some(&self) -> Result<Round, StoreError> {
         let inner = &self.memory.inner;
-        let Some(mut lease) = inner.journal.lease(&self.layer.name(), self.id, self.memory.now(), self.ttl()).await?
-        else {
-            return Ok(Round::Idle);
-        };
+        // Whose journal it is to be, only a look at all of them tells.
+        let name = self.layer.name();
+        let lease = inner.journal.lease(&name, self.id, self.memory.now(), self.ttl());
+        match acting_for_everyone(lease).await? {
+            Some(lease) => acting_for(lease.user, self.learn_by(lease)).await.map(|()| Round::Worked),
+            None => Ok(Round::Idle),
+        }
+    }
+
+    /// Has the layer learn one batch of the journal that the lease is on, and gives the lease back.
+    async fn learn_by(&self, mut lease: Lease) -> Result<(), StoreError> {
+        let inner = &self.memory.inner;
         let settings = &inner.settings.observe;
         let unread = inner.journal.unread(&lease, settings.batch_exchanges).await?;
         let batch = bounded(unread, settings.batch_characters);
@@ -83,7 +92,7 @@ impl Observer {
             self.learn(&mut lease, batch).await?;
         }
         inner.journal.release(&lease).await?;
-        Ok(Round::Worked)
+        Ok(())
     }
 
     /// Learns a batch whole or, when that fails, one exchange after the other up to the one that is at fault.
@@ -116,7 +125,7 @@ impl Observer {
         let count = exchanges.len();
         let layer = Arc::clone(&self.layer);
         // A task of its own: a layer that panics must not take the worker with it.
-        let mut lesson = Lessons(tokio::spawn(async move { layer.observe(&exchanges).await }));
+        let mut lesson = Lessons(tokio::spawn(carried(async move { layer.observe(&exchanges).await })));
         let mut renewal =
             tokio::time::interval(Duration::from_secs(self.memory.inner.settings.observe.lease_seconds) / 3);
         renewal.tick().await;

@@ -5,6 +5,7 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::json;
 use skymem_core::vault::{UnlockWith, Unlocked, VaultError, WrapTo};
+use skymem_core::wall::carried;
 use skymem_core::{Collection, Exchange, ExchangeId, Filter, GapReason, Query, Seq, SessionId, UserId, Vault};
 use skymem_store::{
     Among, JournalTurn, MemoryMode, NewSeal, NewVersion, SealedCollection, Session, Target, Verb, Wrapping,
@@ -192,7 +193,7 @@ impl Memory {
     /// goes on when it is unlocked again.
     fn reseal_behind(&self, user: UserId, collection: &Collection) {
         let (memory, collection) = (self.clone(), collection.clone());
-        tokio::spawn(async move {
+        tokio::spawn(carried(async move {
             match memory.reseal(user, &collection).await {
                 Ok(turns) => {
                     tracing::info!(%user, %collection, turns, "What was sealed with an older key has the newest one")
@@ -202,7 +203,7 @@ impl Memory {
                 }
                 Err(error) => tracing::warn!(%error, %user, %collection, "The rest keeps its older key so far"),
             }
-        });
+        }));
     }
 
     /// Encrypts what was written with an older key anew, with the newest one, and removes the keys that nothing needs any

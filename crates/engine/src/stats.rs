@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use skymem_core::wall::acting_for_everyone;
 use skymem_core::{Layer, LayerName, LayerStats, Purpose, SetAside, UserId};
 use skymem_store::{LayerLag, Parked, Stats as JournalStats};
 use tokio::time::timeout;
@@ -147,7 +148,7 @@ impl Memory {
 
     /// How far each layer is behind, over all users; why not, in words, when the database gives no answer in time.
     async fn lag(&self) -> Result<Vec<LayerLag>, String> {
-        match timeout(PATIENCE, self.inner.journal.lag(None)).await {
+        match timeout(PATIENCE, acting_for_everyone(self.inner.journal.lag(None))).await {
             Ok(lags) => lags.map_err(|error| error.to_string()),
             Err(_) => Err("the database takes too long to answer".into()),
         }

@@ -1,5 +1,7 @@
 //! What is done now and then: layers tidy up, and the trash is emptied of what is too old to restore.
 
+use skymem_core::wall::{acting_for, acting_for_everyone};
+
 use crate::error::EngineError;
 use crate::memory::Memory;
 
@@ -13,7 +15,7 @@ impl Memory {
     pub async fn upkeep(&self) -> Result<bool, EngineError> {
         let mut finished = true;
         for layer in &self.inner.layers {
-            match layer.prune(self.now()).await {
+            match acting_for_everyone(layer.prune(self.now())).await {
                 Ok(pruned) => {
                     finished &= !pruned.unfinished;
                     tracing::debug!(layer = %layer.name(), rows = pruned.rows, "A layer tidied up");
@@ -24,8 +26,8 @@ impl Memory {
                 }
             }
         }
-        for user in self.inner.journal.users().await? {
-            let purged = self.empty_trash(user.id, Some(self.trash_ends())).await?.exchanges.len();
+        for user in self.users().await? {
+            let purged = acting_for(user.id, self.empty_trash(user.id, Some(self.trash_ends()))).await?.exchanges.len();
             if purged > 0 {
                 tracing::info!(user = %user.id, purged, "The trash was emptied of what is too old to restore");
             }

@@ -10,6 +10,7 @@ use actix_web::middleware::Next;
 use actix_web::web::Data;
 use actix_web::{Error, FromRequest, HttpMessage, HttpRequest};
 use actix_web_httpauth::extractors::bearer::BearerAuth;
+use skymem_core::wall::acting_for;
 use skymem_core::{UserId, UserName};
 use skymem_engine::{Actor, Key, KeyId, Memory, Scope, acting_as};
 
@@ -79,9 +80,9 @@ pub(crate) async fn let_in(
     match identify(&door, &memory, request.request()).await {
         Ok(principal) => {
             tracing::Span::current().record("user", tracing::field::display(principal.user));
-            let actor = principal.actor();
+            let (actor, user) = (principal.actor(), principal.user);
             request.extensions_mut().insert(principal);
-            acting_as(actor, next.call(request)).await
+            acting_as(actor, acting_for(user, next.call(request))).await
         }
         Err(error) => Ok(request.error_response(error)),
     }
@@ -104,7 +105,7 @@ pub(crate) async fn identify_by(
         Some(anyone) => anyone.clone(),
         None => by_key(door, memory, request, presented).await?,
     };
-    let Some(name) = acting_for(request.headers())? else { return Ok(own) };
+    let Some(name) = named_in(request.headers())? else { return Ok(own) };
     // Whether such a user exists is for admins to know.
     own.may(Scope::Admin)?;
     let named = async { Ok(memory.user_named(&name).await?.map(|user| user.id)) };
@@ -142,7 +143,7 @@ fn no_key() -> ApiError {
 }
 
 /// The user that an admin's key acts for, by the header of that name.
-fn acting_for(headers: &HeaderMap) -> Result<Option<UserName>, ApiError> {
+fn named_in(headers: &HeaderMap) -> Result<Option<UserName>, ApiError> {
     let Some(name) = headers.get(ACTING_FOR) else { return Ok(None) };
     let name = name.to_str().ok().and_then(|name| name.parse().ok());
     name.map(Some).ok_or_else(|| ApiError::invalid(ACTING_FOR, "is not the name of a user"))
@@ -224,10 +225,10 @@ mod tests {
     #[test]
     fn the_name_of_the_user_to_act_for_is_checked() {
         let mut headers = HeaderMap::new();
-        assert_eq!(acting_for(&headers).unwrap(), None);
+        assert_eq!(named_in(&headers).unwrap(), None);
         for (value, fine) in [("anna", true), ("../anna", false), ("", false)] {
             headers.insert(HeaderName::from_static(ACTING_FOR), HeaderValue::from_static(value));
-            assert_eq!(acting_for(&headers).is_ok(), fine, "{value:?}");
+            assert_eq!(named_in(&headers).is_ok(), fine, "{value:?}");
         }
     }
 }

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 use skymem_store::postgres::{PostgresSettings, PrivatePostgres};
+use skymem_store::wall::walled;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{ConnectOptions, Connection, PgConnection, PgPool};
+use sqlx::{ConnectOptions, Connection, PgPool};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::config::{Config, without_password};
@@ -51,9 +52,8 @@ impl Database {
         };
         let pool = PgPoolOptions::new()
             .max_connections(config.database.pool_connections)
-            .acquire_timeout(Duration::from_secs(config.database.acquire_timeout_seconds))
-            .test_before_acquire(false)
-            .before_acquire(|connection, used| Box::pin(still_there(connection, used.idle_for)))
+            .acquire_timeout(Duration::from_secs(config.database.acquire_timeout_seconds));
+        let pool = walled(pool)
             .connect_with(options.clone().application_name("skymem"))
             .await
             .map_err(|error| anyhow!("{}", why_not(&options, &error)))?;
@@ -69,18 +69,6 @@ impl Database {
         Ok(())
     }
 }
-
-/// Whether a connection that was not used for so long may be used again: asking the database each time would double the
-/// ways there and back of a small request. One that was used a moment ago was good then, when it was put back.
-async fn still_there(connection: &mut PgConnection, idle_for: Duration) -> sqlx::Result<bool> {
-    if idle_for > GOOD_FOR {
-        connection.ping().await?;
-    }
-    Ok(true)
-}
-
-/// So long a connection that answered is taken to be good.
-const GOOD_FOR: Duration = Duration::from_secs(1);
 
 /// Tries to come in until it works, an answer says that it never will, or `patience` is at its end: a database may start
 /// at the same time as the server. The pool itself would only say that it took too long.

@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use chrono::{DateTime, Utc};
+use skymem_core::wall::acting_for_everyone;
 use skymem_core::{ChatModels, Embedder, Host, Layer, LayerName, User, UserName};
 use skymem_engine::{Background, Clock, Folders, Memory, Parts, SystemClock};
 use skymem_models::{EmbedderKind, EmbedderSettings};
-use skymem_store::{Acting, Actor, Journal, Keys, MigrationLock, Scope};
+use skymem_store::{Acting, Actor, Journal, Keys, MigrationLock, Scope, wall};
 use sqlx::PgPool;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -89,7 +90,8 @@ impl Server {
         config.server.check(address).map_err(anyhow::Error::msg)?;
 
         let database = Database::open(config, Use::Server).await?;
-        match Self::open(config, start, listener, &database.pool).await {
+        // Tables, the first user and keys: nothing of this is one user's.
+        match acting_for_everyone(Self::open(config, start, listener, &database.pool)).await {
             Ok((memory, first_key, doors, background, local)) => {
                 let data_dir = config.data_dir()?;
                 Ok(Self { memory, address, first_key, doors, background, local, data_dir, database })
@@ -212,6 +214,7 @@ async fn open_layers(
     now: DateTime<Utc>,
 ) -> Result<Vec<Arc<dyn Layer>>> {
     skymem_store::migrate(pool).await.context("the journal's tables cannot be brought up to date")?;
+    check_role(pool).await?;
     // Before the layers, which make folders for the users they meet.
     first_user(config, pool, now).await?;
     let mut layers = Vec::new();
@@ -227,10 +230,26 @@ async fn open_layers(
         };
         layers.push(plugin.open(host).await.with_context(|| format!("the layer {name} cannot be opened"))?);
     }
+    // Also of layers that are switched off now: what they hold is somebody's.
+    let schemas: Vec<String> = plugins::all().iter().map(|plugin| plugin.name().to_string()).collect();
+    wall::raise(pool, &schemas).await.context("the layers' tables cannot be walled in")?;
     if layers.is_empty() {
         note("Every layer is switched off: turns are written down, and nothing is recalled.");
     }
     Ok(layers)
+}
+
+/// Refuses a role of the database that the wall does not hold, when it is needed: with more than one user.
+async fn check_role(pool: &PgPool) -> Result<()> {
+    let Some(role) = wall::bypassed_by(pool).await.context("cannot tell what the database's role may do")? else {
+        return Ok(());
+    };
+    let users = Journal::new(pool.clone()).users().await.context("cannot count the users")?.len();
+    if users > 1 {
+        bail!("{users} users have a memory here, and {}", wall::needs_a_plain_role(&role));
+    }
+    tracing::warn!("{}", wall::needs_a_plain_role(&role));
+    Ok(())
 }
 
 /// Makes a folder that other accounts cannot look into.

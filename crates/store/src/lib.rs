@@ -1,7 +1,8 @@
 //! What must not be lost, and where it is kept.
 //!
 //! [`journal`] writes down what was said, in order, and hands it to the layers by cursors. [`keys`] says who may come
-//! in, [`audit`] who changed what. [`migrate`] brings the tables up to date, and [`postgres`] runs the database itself.
+//! in, [`audit`] who changed what. [`migrate`] brings the tables up to date, [`wall`] keeps users apart, and [`postgres`] runs
+//! the database itself.
 
 pub mod audit;
 pub mod error;
@@ -10,6 +11,7 @@ pub mod keys;
 pub mod migrate;
 pub mod postgres;
 pub mod purge;
+pub mod wall;
 
 pub use audit::{Acting, Actor, Audit, Break, Entry, EntryFilter, Hash, SERVER, Verb, Verified};
 pub use error::StoreError;

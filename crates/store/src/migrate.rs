@@ -7,6 +7,7 @@ use sqlx::migrate::MigrateError;
 use sqlx::{Connection, PgConnection, PgPool};
 
 use crate::error::StoreError;
+use crate::wall;
 
 /// One lock for all schemas of a database: "skymem" in bytes.
 const LOCK: i64 = 0x736b_796d_656d;
@@ -49,7 +50,7 @@ impl MigrationLock {
     }
 }
 
-/// Brings the journal's tables up to date. Run it while holding the [`MigrationLock`].
+/// Brings the journal's tables up to date, and walls them in. Run it while holding the [`MigrationLock`].
 ///
 /// # Errors
 ///
@@ -72,7 +73,9 @@ pub async fn migrate(db: &PgPool) -> Result<(), StoreError> {
              start that one, or restore a backup from before"
         )),
         other => StoreError::Migration(other),
-    })
+    })?;
+    wall::raise(db, &["journal".to_owned()]).await?;
+    Ok(())
 }
 
 /// Makes sure that pgvector is there and new enough.

@@ -11,7 +11,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use skymem_store::postgres::{PostgresError, PostgresSettings, PrivatePostgres, find_binaries};
-use sqlx::{Connection, PgConnection};
+use skymem_core::wall::{acting_for, acting_for_everyone};
+use skymem_store::wall::walled;
+use skymem_store::{Journal, StoreError, migrate};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{Connection, PgConnection, PgPool};
 
 #[tokio::test]
 async fn a_new_folder_becomes_a_database_with_vectors_and_no_superuser() {
@@ -27,6 +31,44 @@ async fn a_new_folder_becomes_a_database_with_vectors_and_no_superuser() {
     let lower: String = sqlx::query_scalar("select lower('ÄÖÜ')").fetch_one(&mut db).await.unwrap();
     assert_eq!(lower, "äöü");
     postgres.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn over_a_superuser_one_user_is_kept_and_more_once_the_tables_are_handed_to_an_ordinary_role() {
+    let place = Place::new();
+    let postgres = place.start().await;
+    let superuser = pool(postgres.connect_options().username("postgres")).await;
+    let at = "2026-02-06T12:00:00Z".parse().unwrap();
+    let make = async |db: &PgPool, name: &str| Journal::new(db.clone()).make_user(&name.parse().unwrap(), at).await;
+
+    acting_for_everyone(async {
+        migrate(&superuser).await.unwrap();
+        make(&superuser, "anna").await.unwrap();
+        make(&superuser, "anna").await.unwrap();
+        let refused = make(&superuser, "berta").await.unwrap_err();
+        let StoreError::Conflict(why) = refused else { panic!("{refused:?}") };
+        assert!(why.contains("\"postgres\"") && why.contains("select journal.hand_over('skymem')"), "{why}");
+
+        let ordinary = pool(postgres.connect_options()).await;
+        sqlx::query("select journal.hand_over('skymem')").execute(&superuser).await.unwrap();
+        migrate(&ordinary).await.unwrap();
+        let berta = make(&ordinary, "berta").await.unwrap();
+
+        let (anna, named) = (make(&ordinary, "anna").await.unwrap(), "select name from journal.users");
+        for (user, name) in [(anna, "anna"), (berta, "berta")] {
+            let seen = acting_for(user.id, sqlx::query_scalar(named).fetch_all(&ordinary)).await;
+            let seen: Vec<String> = seen.unwrap();
+            assert_eq!(seen, [name]);
+        }
+        ordinary.close().await;
+    })
+    .await;
+    superuser.close().await;
+    postgres.stop().await.unwrap();
+}
+
+async fn pool(options: PgConnectOptions) -> PgPool {
+    walled(PgPoolOptions::new().max_connections(2)).connect_with(options).await.unwrap()
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
 use skymem_core::UserId;
+use skymem_core::wall::carried;
 use sqlx::PgPool;
 
 use crate::bm25::Sheet;
@@ -73,7 +74,7 @@ impl Held {
         let old = filling.take().filter(|old| old.embedder == id);
         let few = old.as_ref().is_some_and(|old| old.sheet.passages().abs_diff(sheet.passages()) <= FEW);
         // In a task of its own, which ends also when the question waits no longer.
-        let filled = tokio::spawn({
+        let filled = tokio::spawn(carried({
             let (held, db) = (self.clone(), db.clone());
             async move {
                 let contents = match old.map(Arc::unwrap_or_clone) {
@@ -85,7 +86,7 @@ impl Held {
                 drop(filling);
                 Ok(known)
             }
-        });
+        }));
         if !few {
             return Ok(Arc::new(bare));
         }

@@ -32,6 +32,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use serde::Deserialize;
+use skymem_core::wall::acting_for;
 use skymem_core::{
     Considered, Embedder, EmbedderId, Embedding, Exchange, ExchangeId, ExchangeKind, Host, Layer, LayerError,
     LayerName, LayerStats, ModelError, Plugin, Pruned, Purpose, Query, Recall, RecallId, UserId,
@@ -409,8 +410,11 @@ impl EpisodesLayer {
                 let pairs: Vec<(i64, &Embedding)> =
                     found.filter_map(|(passage, vector)| Some((passage.id, vector.as_ref()?))).collect();
                 if let Some(user) = some.first().map(|passage| passage.user) {
-                    let mut connection = self.db.acquire().await?;
-                    sql::insert_vectors(&mut connection, user, embedder.id, &pairs).await?;
+                    acting_for(user, async {
+                        let mut connection = self.db.acquire().await?;
+                        sql::insert_vectors(&mut connection, user, embedder.id, &pairs).await
+                    })
+                    .await?;
                 }
             }
         }

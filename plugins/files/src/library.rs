@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 use std::time::Duration;
 
 use skymem_core::files::FileName;
+use skymem_core::wall::{acting_for, acting_for_everyone};
 use skymem_core::{LayerError, UserId, UserName};
 use sqlx::PgPool;
 use tokio::sync::Mutex as Turn;
@@ -94,17 +95,17 @@ impl Library {
         if let Some(shelf) = self.shelves().into_iter().find(|shelf| shelf.name == name) {
             return Ok(Some(shelf));
         }
-        match sql::user_named(&self.db, name).await? {
-            Some(row) => self.meet(row).await.map(Some),
+        match acting_for_everyone(sql::user_named(&self.db, name)).await? {
+            Some(row) => acting_for(row.id, self.meet(row)).await.map(Some),
             None => Ok(None),
         }
     }
 
     /// Loads the files of everyone there is. One user's broken folder is not everyone's: their requests name it.
     pub(crate) async fn meet_everyone(&self) -> Result<(), LayerError> {
-        for row in sql::users(&self.db).await? {
+        for row in acting_for_everyone(sql::users(&self.db)).await? {
             let name = row.name.clone();
-            match self.meet(row).await {
+            match acting_for(row.id, self.meet(row)).await {
                 Err(LayerError::Database(error)) => return Err(error.into()),
                 Err(error) => {
                     let cause = error.source().map(ToString::to_string).unwrap_or_default();
@@ -200,11 +201,11 @@ impl Library {
             return;
         }
         let (library, shelf) = (Arc::clone(self), Arc::clone(shelf));
-        tokio::spawn(async move {
+        tokio::spawn(acting_for(shelf.user, async move {
             if let Err(error) = library.keep(&shelf).await {
                 tracing::warn!(user = %shelf.name, %error, "Revisions of memory files wait for the database");
             }
-        });
+        }));
     }
 
     /// Loads a user's files for the first time; makes their folder when there is none: from the database when it was

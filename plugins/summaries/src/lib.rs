@@ -39,6 +39,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use skymem_core::facts::Seen;
+use skymem_core::wall::acting_for;
 use skymem_core::{
     Considered, Embedder, Exchange, ExchangeId, ExchangeKind, Fate, Filter, Host, Layer, LayerError, LayerName,
     LayerStats, Plugin, Priority, Pruned, Query, Recall, RecallId, Section, Seq, SessionId, SharedChatModel, Tokens,
@@ -230,7 +231,7 @@ impl Layer for SummariesLayer {
         let due = self.settings.keep_exchanges + self.settings.fold_exchanges;
         let behind = sql::behind(&self.db, due, SESSIONS_IN_UPKEEP).await?;
         for (user, session, _) in &behind {
-            self.fold_due(*user, std::slice::from_ref(session), MOST_FOLDS, false).await?;
+            acting_for(*user, self.fold_due(*user, std::slice::from_ref(session), MOST_FOLDS, false)).await?;
         }
         let left = if behind.is_empty() { Vec::new() } else { sql::behind(&self.db, due, SESSIONS_IN_UPKEEP).await? };
         // What stays as it was waits for something else than another call.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use skymem_core::vault::{NewKey, Resealed, UnlockWith, Unlocked, VaultError, WrapTo};
+use skymem_core::wall::carried;
 use skymem_core::{Collection, Exchange, ExchangeId, Seq, SessionId, UserId, Vault};
 use skymem_seal::{
     HandleKey, Identities, Opener, Passphrase, Place, Recipient, SealError, SealedTurn, SecretKey, Wrapped,
@@ -45,11 +46,11 @@ impl Vault for VaultLayer {
         }
         read?;
         let rooms = Arc::clone(&self.0);
-        let embedding = tokio::spawn(async move {
+        let embedding = tokio::spawn(carried(async move {
             if let Err(error) = rooms.embed(user).await {
                 tracing::warn!(%error, "What was unlocked is searched by words alone until the embedder answers");
             }
-        });
+        }));
         // It goes on when nobody waits for it any longer.
         let _ = tokio::time::timeout(WAIT_FOR_VECTORS, embedding).await;
         let unlocked = self.unlocked(user).into_iter().find(|unlocked| unlocked.collection == *collection);

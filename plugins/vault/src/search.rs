@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use skymem_core::wall::carried;
 use skymem_core::{Considered, ExchangeId, Fate, LayerError, Query, Recall, Unit};
 use skymem_search::bm25::{self, Hit, Sheet};
 use skymem_search::calibrate::Background;
@@ -52,11 +53,11 @@ impl Rooms {
         let mut entries = shelf.learned.values().flat_map(|session| &session.entries);
         if entries.any(|entry| entry.vector.is_none()) {
             let (rooms, user) = (Arc::clone(self), query.user);
-            tokio::spawn(async move {
+            tokio::spawn(carried(async move {
                 if let Err(error) = rooms.embed(user).await {
                     tracing::debug!(%error, "Vectors are still missing");
                 }
-            });
+            }));
         }
         Ok(shelf)
     }

@@ -13,6 +13,7 @@ use skymem_core::{Embedder, Host, LayerName, Plugin, Purpose, User};
 use skymem_episodes::EpisodesPlugin;
 use skymem_models::EmbedderSettings;
 use skymem_store::postgres::{PostgresSettings, PrivatePostgres};
+use skymem_store::wall::for_everyone;
 use skymem_store::{Append, Journal};
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -93,7 +94,7 @@ pub(crate) async fn run(program: &Path, sizes: &[usize], questions: usize) -> Re
 pub(crate) async fn fill(data: &Path, embedder: &dyn Embedder, exchanges: usize) -> Result<User> {
     let settings = PostgresSettings { folder: data.join("postgres"), ..PostgresSettings::default() };
     let postgres = PrivatePostgres::start(settings).await?;
-    let db = PgPool::connect_with(postgres.connect_options()).await?;
+    let db = PgPool::connect_with(for_everyone(postgres.connect_options())).await?;
     let journal = Journal::new(db.clone());
     let (_, [first, _]) = invent::exchange(0);
     let now = first.occurred_at.context("an invented turn without a time")?;

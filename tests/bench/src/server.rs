@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use reqwest::Method;
 use serde::Deserialize;
 use serde_json::Value;
+use skymem_store::wall::for_everyone;
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use tokio::process::{Child, Command};
@@ -137,5 +138,5 @@ async fn database(data: &Path) -> Result<PgPool> {
         .port(5432)
         .username("skymem")
         .database("skymem");
-    Ok(PgPoolOptions::new().max_connections(4).connect_with(options).await?)
+    Ok(PgPoolOptions::new().max_connections(4).connect_with(for_everyone(options)).await?)
 }

@@ -11,6 +11,7 @@ use skymem_core::vault::{SecretText, UnlockWith, WrapTo};
 use skymem_core::{Collection, Embedder, Host, Plugin, User};
 use skymem_models::EmbedderSettings;
 use skymem_store::postgres::{PostgresSettings, PrivatePostgres};
+use skymem_store::wall::for_everyone;
 use skymem_store::{Append, Journal, NewSeal, NewVersion, Wrapping};
 use skymem_vault::VaultPlugin;
 use sqlx::PgPool;
@@ -76,7 +77,7 @@ pub(crate) async fn run(program: &Path, exchanges: usize, questions: usize) -> R
 async fn fill_sealed(data: &Path, embedder: &dyn Embedder, user: &User, exchanges: usize) -> Result<String> {
     let settings = PostgresSettings { folder: data.join("postgres"), ..PostgresSettings::default() };
     let postgres = PrivatePostgres::start(settings).await?;
-    let db = PgPool::connect_with(postgres.connect_options()).await?;
+    let db = PgPool::connect_with(for_everyone(postgres.connect_options())).await?;
     let journal = Journal::new(db.clone());
     let host = Host {
         db: db.clone(),

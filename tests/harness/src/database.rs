@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::str::FromStr;
 
-use sqlx::postgres::PgConnectOptions;
-use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection};
+use skymem_store::wall::{for_everyone, walled};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, PgPool};
 
 pub(crate) struct Scratch {
     name: String,
@@ -38,7 +39,7 @@ pub struct Held {
 impl Held {
     pub(crate) async fn of(url: &str) -> Self {
         let options = PgConnectOptions::from_str(url).expect("the story's own URL");
-        let mut holder = options.connect().await.expect("the database answers");
+        let mut holder = for_everyone(options).connect().await.expect("the database answers");
         // Whoever writes locks the row of the user; the lock goes with the connection.
         let hold = "begin; select id from journal.users for update";
         sqlx::raw_sql(hold).execute(&mut holder).await.expect("the rows can be locked");
@@ -46,9 +47,15 @@ impl Held {
     }
 }
 
+/// Connections like the server's own.
+pub(crate) async fn walled_pool(url: &str) -> PgPool {
+    let options = PgConnectOptions::from_str(url).expect("the story's own URL");
+    walled(PgPoolOptions::new().max_connections(1)).connect_with(options).await.expect("the database answers")
+}
+
 /// Runs statements on the database of a story.
 pub(crate) async fn sql(url: &str, statements: &str) -> Result<(), sqlx::Error> {
-    let mut connection = PgConnectOptions::from_str(url)?.connect().await?;
+    let mut connection = for_everyone(PgConnectOptions::from_str(url)?).connect().await?;
     let done = sqlx::raw_sql(AssertSqlSafe(statements.to_owned())).execute(&mut connection).await;
     connection.close().await?;
     done.map(|_| ())
@@ -57,27 +64,35 @@ pub(crate) async fn sql(url: &str, statements: &str) -> Result<(), sqlx::Error> 
 /// In how many rows of which tables a word stands, read as a dump would read them, and in how many files of `folder`: by
 /// other means than the server's own.
 pub(crate) async fn hits(url: &str, word: &str, folder: &Path) -> Result<BTreeMap<String, i64>, sqlx::Error> {
-    let mut connection = PgConnectOptions::from_str(url)?.connect().await?;
+    let mut connection = for_everyone(PgConnectOptions::from_str(url)?).connect().await?;
+    // Samples of walled tables are shown to nobody whom the wall holds. It is taken down while they are looked at.
+    let walled = "select format('%s', pg_class.oid::regclass) from pg_class where relforcerowsecurity";
+    let walled: Vec<String> = sqlx::query_scalar(walled).fetch_all(&mut connection).await?;
+    let mut connection = connection.begin().await?;
+    for table in walled {
+        let down = format!("alter table {table} no force row level security");
+        sqlx::raw_sql(AssertSqlSafe(down)).execute(&mut *connection).await?;
+    }
     let tables = "select format('%I.%I', table_schema, table_name) from information_schema.tables \
                   where table_type = 'BASE TABLE' and table_schema not in ('pg_catalog', 'information_schema')";
-    let tables: Vec<String> = sqlx::query_scalar(tables).fetch_all(&mut connection).await?;
+    let tables: Vec<String> = sqlx::query_scalar(tables).fetch_all(&mut *connection).await?;
     let mut hits = BTreeMap::new();
     for table in tables {
         let rows = format!(
             "select count(*) from {table} as it \
              where position($1 in lower(it::text)) > 0 or position(encode(convert_to($1, 'UTF8'), 'hex') in it::text) > 0"
         );
-        let rows: i64 = sqlx::query_scalar(AssertSqlSafe(rows)).bind(word).fetch_one(&mut connection).await?;
+        let rows: i64 = sqlx::query_scalar(AssertSqlSafe(rows)).bind(word).fetch_one(&mut *connection).await?;
         if rows > 0 {
             hits.insert(table, rows);
         }
     }
     let statistics = "select count(*) from pg_stats where position($1 in coalesce(most_common_vals::text, '') || coalesce(histogram_bounds::text, '')) > 0";
-    let samples: i64 = sqlx::query_scalar(statistics).bind(word).fetch_one(&mut connection).await?;
+    let samples: i64 = sqlx::query_scalar(statistics).bind(word).fetch_one(&mut *connection).await?;
     if samples > 0 {
         hits.insert("pg_stats".into(), samples);
     }
-    connection.close().await?;
+    connection.rollback().await?;
     let files = files_with(word.as_bytes(), folder);
     if files > 0 {
         hits.insert("files".into(), files);

@@ -33,6 +33,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::FutureExt;
 use skymem::config::Config;
 use skymem::serve::{Server, Start};
+use skymem_core::wall::acting_for_everyone;
 use skymem_engine::{Clock, ManualClock, Memory};
 use skymem_models::EmbedderKind;
 use tempfile::TempDir;
@@ -59,7 +60,8 @@ pub fn story_with(change: impl FnOnce(&mut Config), test: impl AsyncFnOnce(&mut 
     runtime.block_on(async {
         let database = Scratch::make().await;
         let mut server = TestServer::start(&database, change).await;
-        let outcome = AssertUnwindSafe(test(&mut server)).catch_unwind().await;
+        // What tests ask of the memory themselves; what comes through the doors is for whom they say.
+        let outcome = AssertUnwindSafe(acting_for_everyone(test(&mut server))).catch_unwind().await;
         server.stop().await;
         database.drop().await;
         if let Err(panic) = outcome {
@@ -164,6 +166,15 @@ impl TestServer {
     /// When the database gives no answer.
     pub async fn holds_the_journals(&self) -> Held {
         Held::of(&self.config.database.url.0).await
+    }
+
+    /// Connections to the story's database like the server's own: they act for whom the work is done.
+    ///
+    /// # Panics
+    ///
+    /// When the database gives no answer.
+    pub async fn walled_pool(&self) -> sqlx::PgPool {
+        database::walled_pool(&self.config.database.url.0).await
     }
 
     /// Runs statements on the story's database, as somebody would who goes around the server.

@@ -25,3 +25,4 @@ mod restart;
 mod secrets;
 mod summaries;
 mod vault;
+mod wall;

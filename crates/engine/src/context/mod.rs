@@ -20,6 +20,7 @@ mod time_words;
 mod window;
 mod windows;
 
+use skymem_core::wall::carried;
 use skymem_core::{ExchangeId, Priority, Query, Recall, RecallId};
 
 use crate::error::EngineError;
@@ -130,11 +131,11 @@ impl Memory {
                 continue;
             }
             let (user, at) = (query.user, query.asked_at);
-            tokio::spawn(async move {
+            tokio::spawn(carried(async move {
                 if let Err(error) = layer.used(user, &used, at).await {
                     tracing::debug!(%error, layer = %layer.name(), "A use could not be noted");
                 }
-            });
+            }));
         }
     }
 }

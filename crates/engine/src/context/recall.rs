@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use skymem_core::wall::carried;
 use skymem_core::{Gap, GapReason, Layer, LayerError, LayerName};
 use tokio::task::JoinSet;
 use tokio::time::{timeout, timeout_at};
@@ -45,7 +46,7 @@ where
         let own = own.map_or(deadlines.whole, |ms| Duration::from_millis(*ms));
         let answer = question(Arc::clone(layer));
         let started = Instant::now();
-        let task = asked.spawn(async move { (timeout(own, answer).await.ok(), started.elapsed()) });
+        let task = asked.spawn(carried(async move { (timeout(own, answer).await.ok(), started.elapsed()) }));
         places.insert(task.id(), place);
     }
     let mut outcomes: Vec<Outcome<T>> = layers.iter().map(|_| Outcome::Late(deadlines.whole)).collect();

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use skymem_core::files::{FileName, MemoryFiles, Revision};
+use skymem_core::wall::{acting_for, acting_for_everyone, carried};
 use skymem_core::{ExchangeId, User, UserId, UserName};
 use skymem_store::{Among, Place, SERVER, Target};
 use uuid::Uuid;
@@ -84,7 +85,7 @@ impl Memory {
     /// When the database gave no answer. What is purged by then stays purged, without a receipt; asked again, the rest goes.
     pub async fn purge_for_good(&self, request: PurgeRequest) -> Result<Purged, EngineError> {
         let (memory, actor) = (self.clone(), self.acting().actor);
-        carried_through(tokio::spawn(acting_as(actor, async move { memory.purge_all(request).await }))).await
+        carried_through(tokio::spawn(carried(acting_as(actor, async move { memory.purge_all(request).await })))).await
     }
 
     async fn purge_all(&self, request: PurgeRequest) -> Result<Purged, EngineError> {
@@ -120,8 +121,9 @@ impl Memory {
     pub async fn remove_user(&self, name: &UserName, rewrite: bool) -> Result<Option<SignedReceipt>, EngineError> {
         let Some(user) = self.user_named(name).await? else { return Ok(None) };
         let (memory, actor) = (self.clone(), self.acting().actor);
-        let removed = tokio::spawn(acting_as(actor, async move { memory.remove(user, rewrite).await }));
-        carried_through(removed).await.map(Some)
+        // Of tables that know nothing of the user, and in the server's own log.
+        let removed = acting_for_everyone(acting_as(actor, async move { memory.remove(user, rewrite).await }));
+        carried_through(tokio::spawn(removed)).await.map(Some)
     }
 
     async fn remove(&self, user: User, rewrite: bool) -> Result<SignedReceipt, EngineError> {
@@ -151,7 +153,8 @@ impl Memory {
     ///
     /// When the database gave no answer.
     pub async fn receipts(&self, user: Option<UserId>, limit: usize) -> Result<Vec<SignedReceipt>, EngineError> {
-        let kept = self.inner.purger.receipts(user.unwrap_or(SERVER), limit).await?;
+        let whose = user.unwrap_or(SERVER);
+        let kept = acting_for(whose, self.inner.purger.receipts(whose, limit)).await?;
         kept.into_iter().map(read).collect()
     }
 
@@ -161,7 +164,8 @@ impl Memory {
     ///
     /// When the database gave no answer.
     pub async fn receipt(&self, user: Option<UserId>, id: Uuid) -> Result<Option<SignedReceipt>, EngineError> {
-        self.inner.purger.receipt(user.unwrap_or(SERVER), id).await?.map(read).transpose()
+        let whose = user.unwrap_or(SERVER);
+        acting_for(whose, self.inner.purger.receipt(whose, id)).await?.map(read).transpose()
     }
 
     /// Why a receipt is not one of this server's as it was made; `None` when it is.

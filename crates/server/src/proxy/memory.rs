@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use actix_web::HttpRequest;
 use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
 use actix_web::web::Bytes;
+use skymem_core::wall::acting_for;
 use skymem_core::{Filter, GapReason, Message, Role, Tokens, UserId, estimate_tokens};
 use skymem_engine::{
     Blocks, ClientHistory, Content, ContextReply, ContextRequest, Conversation, EngineError, HearRequest, HeardTurn,
@@ -130,12 +131,12 @@ pub(crate) async fn plan(
     if conversation.turns.len() > 1 {
         proxy.under_way.settled(&begins, left()).await;
     }
-    let placed = within(left(), memory.place(&conversation)).await;
+    let placed = within(left(), acting_for(user, memory.place(&conversation))).await;
     let asked = match &placed {
         Ok(placed) if mode.reads() => {
             let about = Asked { user, mode, question: &question, history, placed, switches: &switches };
             let model = chat.model.as_ref().map(|model| model.text.trim_end_matches(suffix.unwrap_or_default()));
-            within(left(), memory.context(&about.request(settings, model))).await.map(Some)
+            within(left(), acting_for(user, memory.context(&about.request(settings, model)))).await.map(Some)
         }
         Ok(_) => Ok(None),
         Err(why) => Err(*why),
@@ -352,7 +353,8 @@ impl Remember {
         self.request.answer.content = answer.content();
         let mut waits = WAITS.into_iter();
         loop {
-            let error = match memory.hear(self.request.clone()).await {
+            let hearing = memory.hear(self.request.clone());
+            let error = match acting_for(self.request.conversation.user, hearing).await {
                 Ok(_) => return,
                 Err(error) => error,
             };

@@ -10,10 +10,12 @@ use chrono::{DateTime, Utc};
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use serde_json::Value;
 use skymem_core::files::{Edit, FileError, FileHead, FileName, FileText, MemoryFiles, Revision, RevisionHead};
+use skymem_core::wall::acting_for_everyone;
 use skymem_core::{ChatModels, Exchange, Layer, LayerError, LayerName, LayerStats, Query, Recall, Tokens, UserId};
 use skymem_engine::{EngineSettings, ManualClock, Memory, Parts, Scope};
 use skymem_models::Offline;
 use skymem_server::{ProxySettings, Running, ServerSettings, UpstreamSettings, serve};
+use skymem_store::wall::walled;
 use skymem_store::{MigrationLock, migrate};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgPool};
@@ -46,7 +48,7 @@ where
 {
     let upstream = UpstreamSettings { url, ..UpstreamSettings::default() };
     let proxy = ProxySettings { upstreams: [("one".to_owned(), upstream)].into(), ..ProxySettings::default() };
-    in_a_house_of(ServerSettings::default(), proxy, test).await;
+    in_a_house_of(ServerSettings::default(), proxy, |_| Vec::new(), test).await;
 }
 
 /// As [`in_a_house`], with other settings.
@@ -58,12 +60,24 @@ pub(crate) async fn in_a_house_with<F>(
 {
     let mut settings = ServerSettings::default();
     change(&mut settings);
-    in_a_house_of(settings, ProxySettings::default(), test).await;
+    in_a_house_of(settings, ProxySettings::default(), |_| Vec::new(), test).await;
+}
+
+/// As [`in_a_house`], with a further layer, which is opened on the house's database.
+pub(crate) async fn in_a_house_with_layer<F>(
+    open: fn(PgPool) -> Arc<dyn Layer>,
+    test: impl FnOnce(House) -> F + Send + 'static,
+) where
+    F: Future<Output = House> + Send + 'static,
+{
+    let layers = move |db| vec![open(db)];
+    in_a_house_of(ServerSettings::default(), ProxySettings::default(), layers, test).await;
 }
 
 async fn in_a_house_of<F>(
     settings: ServerSettings,
     proxy: ProxySettings,
+    layers: impl FnOnce(PgPool) -> Vec<Arc<dyn Layer>> + Send + 'static,
     test: impl FnOnce(House) -> F + Send + 'static,
 ) where
     F: Future<Output = House> + Send + 'static,
@@ -72,14 +86,16 @@ async fn in_a_house_of<F>(
     let name = format!("server_{:032x}", rand::random::<u128>());
     let mut admin = server.connect().await.unwrap();
     sqlx::query(AssertSqlSafe(format!("create database {name}"))).execute(&mut admin).await.unwrap();
-    let db = PgPoolOptions::new().max_connections(8).connect_with(server.database(&name)).await.unwrap();
+    let db = walled(PgPoolOptions::new().max_connections(8)).connect_with(server.database(&name)).await.unwrap();
     let settings = ServerSettings { workers: 2, ..settings };
 
-    let outcome = tokio::spawn(async move {
-        let house = House::open(db, settings, proxy).await;
+    // What tests ask of the memory themselves; what comes through the doors is for whom they say.
+    let outcome = tokio::spawn(acting_for_everyone(async move {
+        let layers = layers(db.clone());
+        let house = House::open(db, settings, proxy, layers).await;
         let house = test(house).await;
         house.running.stop().await.unwrap();
-    })
+    }))
     .await;
 
     sqlx::query(AssertSqlSafe(format!("drop database {name} with (force)"))).execute(&mut admin).await.unwrap();
@@ -90,7 +106,13 @@ async fn in_a_house_of<F>(
 }
 
 impl House {
-    async fn open(db: PgPool, settings: ServerSettings, proxy: ProxySettings) -> Self {
+    async fn open(
+        db: PgPool,
+        settings: ServerSettings,
+        proxy: ProxySettings,
+        mut layers: Vec<Arc<dyn Layer>>,
+    ) -> Self {
+        layers.push(Arc::new(Shelf::default()));
         let lock = MigrationLock::take(&db).await.unwrap();
         migrate(&db).await.unwrap();
         lock.release().await.unwrap();
@@ -99,7 +121,7 @@ impl House {
             embedder: Arc::new(Offline::new()),
             chat: ChatModels::default(),
             tokenizers: Arc::new(skymem_core::NoTokenizers),
-            layers: vec![Arc::new(Shelf::default())],
+            layers,
             clock: Arc::new(ManualClock::at("2026-02-06T12:00:00Z".parse().unwrap())),
             settings: EngineSettings::default(),
         });

@@ -9,3 +9,4 @@ mod files;
 mod house;
 mod proxy;
 mod remembers;
+mod wall;

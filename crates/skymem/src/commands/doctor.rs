@@ -8,10 +8,11 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use serde::Serialize;
 use serde_json::{Value, json};
+use skymem_core::wall::acting_for_everyone;
 use skymem_core::{ChatModels, Purpose, SharedChatModel};
 use skymem_engine::{Clock, SystemClock};
 use skymem_models::{ChatKind, EmbedderKind};
-use skymem_store::Journal;
+use skymem_store::{Journal, wall};
 use skymem_store::postgres::find_binaries;
 use sqlx::PgPool;
 use tokio::time::timeout;
@@ -33,7 +34,7 @@ pub(crate) async fn run(context: &Context) -> Result<Outcome> {
             Err(error) => report.fail("data folder", format!("{error:#}"), ""),
         }
         let server = server(context, config, &mut report).await;
-        database(config, server.is_some(), &mut report).await;
+        acting_for_everyone(database(config, server.is_some(), &mut report)).await;
         embedder(config, server.as_ref(), &mut report).await;
         chat(config, server.as_ref(), &mut report).await;
         if let Some(client) = &server {
@@ -246,6 +247,9 @@ async fn database(config: &Config, server_runs: bool, report: &mut Report) {
         ),
         Err(error) => report.fail("database", format!("{whose} gives no answer: {error}"), ""),
     }
+    if let Err(error) = wall(&database.pool, report).await {
+        report.warn("wall", format!("cannot tell whether it holds: {error:#}"), "");
+    }
     if !server_runs {
         if let Err(error) = lag(&database.pool, report).await {
             report.warn("layers", format!("cannot tell how far they are: {error:#}"), "");
@@ -309,6 +313,20 @@ async fn tables(pool: &PgPool) -> sqlx::Result<Tables> {
     )
     .fetch_one(pool)
     .await
+}
+
+/// Whether row-level security keeps users apart, whatever a statement forgets.
+async fn wall(pool: &PgPool, report: &mut Report) -> Result<()> {
+    if !tables(pool).await?.journal {
+        return Ok(());
+    }
+    let users = Journal::new(pool.clone()).users().await?.len();
+    match wall::bypassed_by(pool).await? {
+        None => report.ok("wall", "row-level security keeps users apart"),
+        Some(role) if users > 1 => report.fail("wall", "users are not kept apart", wall::needs_a_plain_role(&role)),
+        Some(role) => report.warn("wall", "good for one user only", wall::needs_a_plain_role(&role)),
+    }
+    Ok(())
 }
 
 async fn lag(pool: &PgPool, report: &mut Report) -> Result<()> {

@@ -4,6 +4,7 @@ use anyhow::{Context as _, Result, bail};
 use chrono::{DateTime, TimeDelta, Utc};
 use clap::{Subcommand, ValueEnum};
 use serde_json::{Value, json};
+use skymem_core::wall::acting_for_everyone;
 use skymem_core::{User, UserName};
 use skymem_engine::{Clock, SystemClock};
 use skymem_store::{self as store, Acting, Actor, Journal, Keys, Scope};
@@ -72,10 +73,12 @@ impl Key {
     pub(crate) async fn run(self, context: &Context) -> Result<Outcome> {
         let config = &context.loaded()?.config;
         let database = Database::open(config, Use::Command).await?;
-        let outcome = match migrate_journal(&database.pool).await {
-            Ok(()) => self.act(config, &database.pool, context.user(), SystemClock.now()).await,
-            Err(error) => Err(error),
-        };
+        // Whose key an id is, only a look at all of them tells.
+        let outcome = acting_for_everyone(async {
+            migrate_journal(&database.pool).await?;
+            self.act(config, &database.pool, context.user(), SystemClock.now()).await
+        })
+        .await;
         database.close().await?;
         outcome
     }

@@ -3,6 +3,7 @@
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use serde_json::json;
+use skymem_core::wall::acting_for_everyone;
 use skymem_core::{LayerName, Purpose};
 
 use crate::cli::Context;
@@ -34,7 +35,7 @@ impl Reembed {
             .with_context(|| format!("the embedder {} does not work yet, so nothing was changed", embedder.id()))?;
 
         let database = Database::open(config, Use::Server).await?;
-        let reset = reset_layer(&database.pool, &LayerName::of("episodes")).await;
+        let reset = acting_for_everyone(reset_layer(&database.pool, &LayerName::of("episodes"))).await;
         database.close().await?;
         let exchanges = reset?;
         Ok(Outcome::new(

@@ -7,10 +7,15 @@ mod gone;
 mod place;
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Output, Stdio};
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use skymem_store::postgres::{PostgresSettings, PrivatePostgres};
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions, Connection};
 
 use place::{Place, shown};
 
@@ -321,4 +326,53 @@ fn a_reader_that_stops_reading_is_no_error() {
 
     assert!(output.status.success(), "{}", shown(&output));
     assert!(output.stderr.is_empty(), "{}", shown(&output));
+}
+
+#[test]
+fn a_superuser_of_the_database_is_good_for_one_user_and_the_program_says_what_to_do_about_more() {
+    let mut place = Place::new("superuser");
+    // The account that Postgres runs as has to pass.
+    std::fs::set_permissions(place.folder.path(), std::fs::Permissions::from_mode(0o711)).unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let settings = PostgresSettings {
+        folder: place.folder.path().join("cluster"),
+        binaries: std::env::var_os("SKYMEM_POSTGRES_BIN").map(Into::into),
+        ephemeral: true,
+        ..PostgresSettings::default()
+    };
+    let postgres = runtime.block_on(PrivatePostgres::start(settings)).unwrap();
+    let socket = postgres.connect_options().get_socket().unwrap().clone();
+    let url = |role: &str| format!("postgres://{role}@localhost/skymem?host={}", socket.display());
+    let connect_as = |place: &mut Place, role: &str| {
+        place.settings = vec![("SKYMEM_DATABASE__URL".into(), url(role))];
+    };
+
+    connect_as(&mut place, "postgres");
+    place.text(&["key", "create", "laptop", "--user", "anna"]);
+    let refused = place.error(&["key", "create", "laptop", "--user", "berta"], 1);
+    assert!(refused.contains("journal.hand_over('skymem')"), "{refused}");
+    let doctor = place.json(&["doctor"]);
+    let wall = |report: &Value| {
+        let checks = report["checks"].as_array().unwrap();
+        checks.iter().find(|check| check["of"] == "wall").unwrap_or_else(|| panic!("{report:#}")).clone()
+    };
+    assert_eq!(wall(&doctor)["state"], "warn", "{doctor:#}");
+
+    runtime.block_on(async {
+        let mut administrator = PgConnectOptions::from_str(&url("postgres")).unwrap().connect().await.unwrap();
+        sqlx::raw_sql("select journal.hand_over('skymem')").execute(&mut administrator).await.unwrap();
+        administrator.close().await.unwrap();
+    });
+    connect_as(&mut place, "skymem");
+    place.text(&["key", "create", "laptop", "--user", "berta"]);
+    assert_eq!(wall(&place.json(&["doctor"]))["state"], "ok");
+
+    connect_as(&mut place, "postgres");
+    let refused = place.error(&["serve"], 1);
+    assert!(refused.contains("2 users have a memory here") && refused.contains("hand_over"), "{refused}");
+    let output = place.run(&["doctor", "--json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), wall(&report)["state"].as_str()), (Some(1), Some("fail")), "{report:#}");
+
+    runtime.block_on(postgres.stop()).unwrap();
 }

@@ -10,6 +10,7 @@ use skymem_core::{User, UserId, UserName};
 use super::{Journal, id_made};
 use crate::audit::{self, Verb};
 use crate::error::StoreError;
+use crate::wall;
 
 impl Journal {
     /// Whether the database answers.
@@ -26,7 +27,7 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// When the database gives no answer.
+    /// [`StoreError::Conflict`] for a second user over a role that the wall does not hold.
     pub async fn make_user(&self, name: &UserName, at: DateTime<Utc>) -> Result<User, StoreError> {
         if let Some(user) = self.user_named(name).await? {
             return Ok(user);
@@ -48,6 +49,11 @@ impl Journal {
         .fetch_one(&mut *tx)
         .await?;
         if id == new {
+            if let Some(role) = wall::bypassed_by(&mut *tx).await?
+                && sqlx::query_scalar!(r#"select count(*) > 1 as "more!" from journal.users"#).fetch_one(&mut *tx).await?
+            {
+                return Err(StoreError::Conflict(wall::needs_a_plain_role(&role)));
+            }
             let what = || json!({ "user": id });
             self.note(&mut tx, UserId(id), Verb::UserMade, what).await?;
             self.note(&mut tx, audit::SERVER, Verb::UserMade, what).await?;

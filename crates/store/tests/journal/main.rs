@@ -11,3 +11,4 @@ mod scratch;
 mod sealed;
 mod sessions;
 mod stated;
+mod wall;

@@ -2,8 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use skymem_store::{Journal, MigrationLock, StoreError, migrate};
-use sqlx::AssertSqlSafe;
-use sqlx::postgres::PgPoolOptions;
+use sqlx::{AssertSqlSafe, PgPool};
 use tokio::task::JoinSet;
 
 use crate::scratch::*;
@@ -63,31 +62,24 @@ async fn tables_of_a_newer_skymem_are_left_alone() {
 #[tokio::test]
 async fn a_role_without_rights_is_told_which_statement_its_administrator_must_run() {
     in_a_database(|db| async move {
-        let role = format!("weak_{:032x}", rand::random::<u128>());
         let run = async |sql: String| {
-            sqlx::query(AssertSqlSafe(sql)).execute(&db).await.unwrap();
+            sqlx::raw_sql(AssertSqlSafe(sql)).execute(&db).await.unwrap();
         };
-        run(format!("create role {role}")).await;
         run("drop schema journal cascade".into()).await;
-        let become_weak = format!("set role {role}");
-        let weak = PgPoolOptions::new()
-            .after_connect(move |connection, _| {
-                let become_weak = become_weak.clone();
-                Box::pin(async move {
-                    sqlx::query(AssertSqlSafe(become_weak)).execute(connection).await?;
-                    Ok(())
-                })
-            })
-            .connect_with((*db.connect_options()).clone())
-            .await
-            .unwrap();
+        run("do $$ begin
+                 execute format('revoke create on database %I from %I', current_database(), current_user);
+             end $$"
+            .into())
+        .await;
+        let no_tables = migrate(&db).await;
+        // What all databases are made after has pgvector here; this one is made after another.
+        let name = format!("journal_{:032x}", rand::random::<u128>());
+        run(format!("create database {name} template template0")).await;
+        let bare = PgPool::connect_with((*db.connect_options()).clone().database(&name)).await.unwrap();
+        let no_vector = migrate(&bare).await;
+        bare.close().await;
+        run(format!("drop database {name} with (force)")).await;
 
-        let no_tables = migrate(&weak).await;
-        run("drop extension vector cascade".into()).await;
-        let no_vector = migrate(&weak).await;
-
-        weak.close().await;
-        run(format!("drop role {role}")).await;
         for (refused, expected) in
             [(no_tables, "grant create on database"), (no_vector, "create extension if not exists vector")]
         {

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use chrono::{DateTime, TimeDelta, Utc};
 use skymem_core::{Exchange, LayerName, Role, Seq, SessionId, UserId};
 use skymem_store::{Append, Appended, Journal, Lease, MigrationLock, NewTurn, Recorded, migrate};
+use skymem_store::wall::for_everyone;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgPool};
 use uuid::Uuid;
@@ -21,7 +22,7 @@ where
     let name = format!("journal_{:032x}", rand::random::<u128>());
     let mut admin = server.connect().await.unwrap();
     sqlx::query(AssertSqlSafe(format!("create database {name}"))).execute(&mut admin).await.unwrap();
-    let db = PgPoolOptions::new().max_connections(16).connect_with(server.database(&name)).await.unwrap();
+    let db = PgPoolOptions::new().max_connections(16).connect_with(for_everyone(server.database(&name))).await.unwrap();
     let lock = MigrationLock::take(&db).await.unwrap();
     migrate(&db).await.unwrap();
     lock.release().await.unwrap();

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lru::LruCache;
+use skymem_core::wall::carried;
 use skymem_core::{LayerError, UserId};
 use sqlx::PgPool;
 
@@ -69,7 +70,7 @@ impl Shelf {
         }
         // A task of its own: whoever asked may give up, and the next one finds it read.
         let inner = Arc::clone(&self.inner);
-        read(tokio::spawn(async move { inner.read(user).await })).await
+        read(tokio::spawn(carried(async move { inner.read(user).await }))).await
     }
 
     /// What can be seen of a user from a moment: the view to glance at. It is the view of all that is known, unless names
@@ -89,7 +90,7 @@ impl Shelf {
             return Ok(kept.view);
         }
         let inner = Arc::clone(&self.inner);
-        read(tokio::spawn(async move { inner.read_past(user, sight).await })).await
+        read(tokio::spawn(carried(async move { inner.read_past(user, sight).await }))).await
     }
 
     /// Forgets what is in memory of a user.
