@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
-use skymem_core::{User, UserId, UserName};
+use skymem_core::{Collection, User, UserId, UserName};
 use skymem_store::{Key, KeyId, NewKey, Scope, SecretPolicy};
 
 use crate::error::EngineError;
@@ -17,6 +17,8 @@ pub struct Profile {
     pub timezone: Tz,
     /// What is done about secrets in what they tell.
     pub secrets: SecretPolicy,
+    /// The sealed collection that they go to when they are sealed.
+    pub secrets_collection: Option<Collection>,
 }
 
 impl Memory {
@@ -37,9 +39,15 @@ impl Memory {
     pub async fn profile(&self, id: UserId) -> Result<Option<Profile>, EngineError> {
         let journal = &self.inner.journal;
         let (user, timezone, secrets) =
-            tokio::try_join!(journal.user(id), journal.timezone(id), journal.secret_policy(id))?;
-        let secrets = secrets.unwrap_or(self.inner.settings.secrets.policy);
-        Ok(user.zip(timezone).map(|(user, timezone)| Profile { user, timezone, secrets }))
+            tokio::try_join!(journal.user(id), journal.timezone(id), journal.secret_setting(id))?;
+        let policy = secrets.policy.unwrap_or(self.inner.settings.secrets.policy);
+        let profile = |(user, timezone)| Profile {
+            user,
+            timezone,
+            secrets: policy,
+            secrets_collection: secrets.collection,
+        };
+        Ok(user.zip(timezone).map(profile))
     }
 
     /// The user of that name; `None` when there is none.

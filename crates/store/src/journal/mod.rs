@@ -44,7 +44,7 @@ pub use forget::{Forgotten, Target};
 pub use heard::Heard;
 pub use read::{JournalTurn, Page, Stats};
 pub use sealed::{NewSeal, NewVersion, SealedCollection, Wrapping};
-pub use secrets::SecretPolicy;
+pub use secrets::{SecretPolicy, SecretSetting};
 pub use sessions::{MemoryMode, Session, SessionChange, SessionMark};
 pub use stated::StatedTurn;
 pub use wakeups::Wakeups;
