@@ -20,6 +20,7 @@ mod right_of_way;
 mod sealed;
 mod secrets;
 mod sessions;
+mod spent;
 mod stated;
 mod users;
 mod wakeups;
