@@ -162,16 +162,25 @@ impl Memory {
             return Err(EngineError::Refused("there is no message of a user".into()));
         }
         let talk = Talk { user: conversation.user, own: &own, users: &users };
-        let known = match &conversation.session {
-            Some(session) => self.known_in(&talk, session).await?,
-            None => self.known_anywhere(&talk).await?,
+        let (known, new) = match &conversation.session {
+            Some(session) => (self.known_in(&talk, session).await?, None),
+            // What begins is most likely new.
+            None if talk.is_alone() => {
+                let (known, new) = tokio::try_join!(self.known_anywhere(&talk), self.session_for(&talk))?;
+                (known, Some(new))
+            }
+            None => (self.known_anywhere(&talk).await?, None),
         };
         let Some(known) = known else {
-            let session = match &conversation.session {
-                Some(session) => session.clone(),
-                None => self.session_for(&talk).await?,
+            let (session, whole) = match (&conversation.session, new) {
+                (Some(session), _) => {
+                    let begins_with = self.inner.journal.begins_with(talk.user, session).await?;
+                    (session.clone(), begins_with.is_none())
+                }
+                // Nothing was said there yet.
+                (None, Some(new)) => (new, true),
+                (None, None) => (self.session_for(&talk).await?, true),
             };
-            let whole = self.inner.journal.begins_with(talk.user, &session).await?.is_none();
             let ids = chain::client_ids(&own, Link::BEGINNING);
             return Ok(Placed { session, exchanges: Vec::new(), whole, ids, from: 0, answered: false });
         };
