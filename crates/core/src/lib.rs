@@ -24,8 +24,8 @@ pub use conversation::{
 pub use estimate::estimate_tokens;
 pub use layer::{Host, Layer, LayerError, LayerName, LayerStats, Plugin, Priority, Pruned, SetAside};
 pub use models::{
-    ChatAnswer, ChatModel, ChatModels, ChatRequest, Embedder, EmbedderId, Embedding, Message, ModelError, Purpose,
-    SharedChatModel,
+    ChatAnswer, ChatModel, ChatModels, ChatRequest, Embedder, EmbedderId, Embedding, Ledger, Message, ModelError,
+    Purpose, SharedChatModel,
 };
 pub use query::{Filter, Phrasing, Query, TimeRange, Unit};
 pub use recall::{Citation, Considered, Fate, Provenance, Recall, RecallId, Score};

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use chrono::NaiveDate;
 use serde::{Deserialize, Serialize};
 
 use crate::conversation::Role;
@@ -108,6 +109,18 @@ impl fmt::Debug for ChatModels {
         let name = |model: &Option<SharedChatModel>| model.as_ref().map(|model| model.name().to_owned());
         f.debug_struct("ChatModels").field("main", &name(&self.main)).field("rewriter", &name(&self.rewriter)).finish()
     }
+}
+
+/// Keeps what a day's questions to chat models have cost, so that it outlives the process.
+#[async_trait]
+pub trait Ledger: Send + Sync {
+    /// Adds `tokens` to what was spent on `day`, UTC, under the limit of a section of the configuration; what that is then,
+    /// by all who share the ledger. 0 only looks.
+    ///
+    /// # Errors
+    ///
+    /// In words, when it cannot be written down; then nothing was added.
+    async fn spend(&self, section: &str, day: NaiveDate, tokens: u64) -> Result<u64, String>;
 }
 
 /// A question to a chat model.

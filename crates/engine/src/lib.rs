@@ -35,7 +35,7 @@ pub use background::Background;
 pub use chat::ChatHealth;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use context::{
-    Blocks, ClientHistory, ContextReply, ContextRequest, Explanation, History, LayerExplanation, LeftOut, RecallReply,
+    Ahead, Blocks, ClientHistory, ContextReply, ContextRequest, Explanation, History, LayerExplanation, LeftOut, RecallReply,
     RecallRequest, Timing,
 };
 pub use conversation::{Conversation, HearRequest, HeardTurn, Placed, own_words};

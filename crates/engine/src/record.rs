@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use skymem_core::conversation::BadName;
 use skymem_core::{Collection, ExchangeId, ExchangeKind, Role, Seq, SessionId, Source, UserId};
-use skymem_store::{Append, AppendedTurn, MemoryMode, SessionChange};
+use skymem_store::{Append, Appended, AppendedTurn, MemoryMode, SessionChange};
 use uuid::Uuid;
 
 use crate::context::without_injected;
 use crate::error::EngineError;
 use crate::memory::Memory;
-use crate::secrets::{SecretPolicy, SecretsMet};
+use crate::secrets::{Screened, SecretsMet};
 
 /// Some turns of one session, to be written down in order.
 #[derive(Debug, Clone, PartialEq)]
@@ -180,8 +180,10 @@ impl Memory {
             ..skymem_store::NewTurn::new(Role::User, request.text)
         };
         // Before the note is named by a hash of its words: a short secret could be guessed from that.
-        let (mut turns, secrets) = self.without_secrets(request.user, vec![note]).await?;
-        for note in &mut turns {
+        let Screened { mut turns, mut whole, met } = self.screen(request.user, vec![note]).await?;
+        for (place, note) in turns.iter_mut().enumerate() {
+            // What is to be sealed is sealed with its name.
+            *note = whole.remove(&place).unwrap_or_else(|| note.clone());
             note.client_id = Some(format!("note:{}", Uuid::new_v5(&Uuid::NAMESPACE_OID, note.text.as_bytes())));
         }
         let append = Append {
@@ -194,7 +196,7 @@ impl Memory {
             settings: SessionChange::default(),
         };
         let mut recorded = self.append_at(Pace::AtOnce, request.user, append).await?;
-        recorded.meet(secrets);
+        recorded.meet(met);
         let fate = recorded.turns.first().copied().unwrap_or(TurnFate::NotKept);
         if let TurnFate::Known { exchange, .. } = fate {
             // Told again after it was forgotten: then it is to be known again.
@@ -218,11 +220,11 @@ impl Memory {
         if append.turns.is_empty() {
             return Ok(Recorded { turns: Vec::new(), secrets: SecretsMet::default() });
         }
-        let (turns, secrets) = self.without_secrets(user, append.turns).await?;
-        append.turns = turns;
-        let appended = match pace {
-            Pace::AtOnce => self.journal().append(user, append).await?,
-            Pace::GivingWay => self.journal().append_piece(user, append).await?,
+        let screened = self.screen(user, std::mem::take(&mut append.turns)).await?;
+        let secrets = screened.met.clone();
+        let appended = match self.apart(user, &mut append, screened).await? {
+            Some(apart) => self.append_apart(pace, user, append, apart).await?,
+            None => self.append_to_journal(pace, user, append).await?,
         };
         let fates: Vec<TurnFate> = appended.turns.into_iter().map(TurnFate::from).collect();
         let stored = fates.iter().filter(|fate| matches!(fate, TurnFate::Stored { .. })).count();
@@ -230,13 +232,26 @@ impl Memory {
         secrets.count();
         Ok(Recorded { turns: fates, secrets })
     }
+
+    /// Appends turns as they are.
+    pub(crate) async fn append_to_journal(
+        &self,
+        pace: Pace,
+        user: UserId,
+        append: Append,
+    ) -> Result<Appended, EngineError> {
+        Ok(match pace {
+            Pace::AtOnce => self.journal().append(user, append).await?,
+            Pace::GivingWay => self.journal().append_piece(user, append).await?,
+        })
+    }
 }
 
 impl Recorded {
     /// Adds secrets that were met, and counted by nobody yet, before the turns were written down.
     pub(crate) fn meet(&mut self, secrets: SecretsMet) {
-        // Where they are allowed, they were met again on the way in.
-        if secrets.policy != SecretPolicy::Allow {
+        // Where they stay in, they were met again on the way.
+        if self.secrets.found.is_empty() {
             secrets.count();
             self.secrets.add(secrets);
         }

@@ -6,12 +6,11 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::json;
 use skymem_core::vault::{UnlockWith, Unlocked, VaultError, WrapTo};
 use skymem_core::wall::carried;
-use skymem_core::{Collection, Exchange, ExchangeId, Filter, GapReason, Query, Seq, SessionId, UserId, Vault};
+use skymem_core::{Collection, Exchange, ExchangeId, Filter, Gap, GapReason, Query, Seq, SessionId, UserId, Vault};
 use skymem_store::{
     Among, JournalTurn, MemoryMode, NewSeal, NewVersion, SealedCollection, Session, Target, Verb, Wrapping,
 };
 
-use crate::context::Notes;
 use crate::error::EngineError;
 use crate::memory::Memory;
 use crate::purge::Aim;
@@ -256,19 +255,20 @@ impl Memory {
         Ok(vault)
     }
 
-    /// Names the sealed collections that could not answer a query because they are locked.
-    pub(crate) async fn note_locked(&self, query: &Query, notes: &mut Notes) {
-        let Ok(vault) = self.vault() else { return };
-        match vault.locked(query.user).await {
+    /// The gap of what is sealed and locked that the query would have found something in, maybe.
+    pub(crate) async fn locked_gap(&self, query: &Query) -> Option<Gap> {
+        let gap = |reason, detail| Some(Gap { of: "vault".into(), reason, detail });
+        match self.vault().ok()?.locked(query.user).await {
             Ok(locked) => {
                 let Filter { collections, .. } = &query.filter;
                 let asked = |name: &&Collection| collections.is_empty() || collections.contains(name);
                 let names: Vec<&str> = locked.iter().filter(asked).map(Collection::as_str).collect();
-                if !names.is_empty() {
-                    notes.gap("vault", GapReason::Locked, format!("sealed and locked: {}", names.join(", ")));
+                if names.is_empty() {
+                    return None;
                 }
+                gap(GapReason::Locked, format!("sealed and locked: {}", names.join(", ")))
             }
-            Err(error) => notes.gap("vault", GapReason::Failed, error.to_string()),
+            Err(error) => gap(GapReason::Failed, error.to_string()),
         }
     }
 

@@ -200,7 +200,7 @@ impl EngineSettings {
             (self.upkeep.trash_days <= 36_500, "upkeep.trash_days is at most 36500"),
             (
                 self.secrets.policy != SecretPolicy::Seal,
-                "secrets.policy is `allow` or `redact`: users say `seal` themselves",
+                "secrets.policy is `allow` or `redact`: users say `seal` themselves, and where to",
             ),
         ];
         match rules.iter().find(|(holds, _)| !holds) {

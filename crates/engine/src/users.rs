@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use skymem_core::wall::acting_for_everyone;
-use skymem_core::{User, UserId, UserName};
+use skymem_core::{Collection, User, UserId, UserName};
 use skymem_store::{Key, KeyId, NewKey, Scope, SecretPolicy};
 
 use crate::error::EngineError;
@@ -18,6 +18,8 @@ pub struct Profile {
     pub timezone: Tz,
     /// What is done about secrets in what they tell.
     pub secrets: SecretPolicy,
+    /// The sealed collection that they go to when they are sealed.
+    pub secrets_collection: Option<Collection>,
 }
 
 impl Memory {
@@ -38,9 +40,15 @@ impl Memory {
     pub async fn profile(&self, id: UserId) -> Result<Option<Profile>, EngineError> {
         let journal = &self.inner.journal;
         let (user, timezone, secrets) =
-            tokio::try_join!(journal.user(id), journal.timezone(id), journal.secret_policy(id))?;
-        let secrets = secrets.unwrap_or(self.inner.settings.secrets.policy);
-        Ok(user.zip(timezone).map(|(user, timezone)| Profile { user, timezone, secrets }))
+            tokio::try_join!(journal.user(id), journal.timezone(id), journal.secret_setting(id))?;
+        let policy = secrets.policy.unwrap_or(self.inner.settings.secrets.policy);
+        let profile = |(user, timezone)| Profile {
+            user,
+            timezone,
+            secrets: policy,
+            secrets_collection: secrets.collection,
+        };
+        Ok(user.zip(timezone).map(profile))
     }
 
     /// The user of that name; `None` when there is none.

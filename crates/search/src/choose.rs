@@ -1,9 +1,11 @@
 //! From weighed candidates to what is recalled: near-duplicates dropped, one recall per unit, the newest first among
 //! near-equals.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
+use std::hash::BuildHasher;
 
 use chrono::{DateTime, Utc};
+use rustc_hash::FxBuildHasher;
 use skymem_core::{Fate, Role, Seq, Unit};
 
 use crate::places::PassageId;
@@ -137,20 +139,20 @@ pub fn choose(candidates: &mut [Candidate], choice: Choice) -> Vec<Candidate> {
     candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then(b.passage.id.cmp(&a.passage.id)));
     let mut chosen: Vec<usize> = Vec::new();
     let mut keys: HashSet<Key> = HashSet::new();
-    let mut contents: Vec<BTreeSet<String>> = Vec::new();
+    let mut contents: Vec<Content> = Vec::new();
     for at in 0..candidates.len() {
         let candidate = &candidates[at];
         if candidate.fate != Fate::BelowLimit {
             continue;
         }
         let key = Key::of(&candidate.passage, choice.unit);
-        let content = content(&candidate.passage);
+        let content = Content::of(&candidate.passage.text);
         let fate = if keys.contains(&key) {
             // Part of what is recalled already.
             Fate::Recalled
         } else if candidate.score < choice.least_score {
             Fate::BelowThreshold
-        } else if contents.iter().any(|other| nearly_same(other, &content)) {
+        } else if contents.iter().any(|other| other.is_nearly(&content)) {
             Fate::Duplicate
         } else if chosen.len() < choice.limit {
             keys.insert(key);
@@ -180,25 +182,54 @@ fn newest_first_among_near_equals(mut chosen: Vec<Candidate>, near_equal: f32) -
     chosen
 }
 
-/// The words of a passage, which is what two passages that say the same share. Signs inside and before them count: C++ is
-/// not C#, and -5 not 5.
-fn content(passage: &Passage) -> BTreeSet<String> {
-    let closes = |c: char| c.is_whitespace() || ".,;:!?…\"'“”‘’«»()[]{}<>*_`。，、；：！？「」『』（）".contains(c);
-    let lower = passage.text.to_lowercase();
-    lower
-        .split_whitespace()
-        .map(|word| word.trim_matches(closes))
-        .filter(|word| !word.is_empty())
-        .map(str::to_owned)
-        .collect()
-}
+/// The words of a passage, which is what two passages that say the same share: a hash of each, once, in order, and whether
+/// there is a number in it. Every candidate of every question is looked at, so that words are not copied.
+struct Content(Vec<(u64, bool)>);
 
-/// Whether two sets of words say the same: nine in ten shared, and every number. "Room 12" does not repeat "room 14".
-fn nearly_same(a: &BTreeSet<String>, b: &BTreeSet<String>) -> bool {
-    let shared = a.intersection(b).count();
-    let either = a.len() + b.len() - shared;
-    let differ_in_number = a.symmetric_difference(b).any(|word| word.chars().any(|c| c.is_numeric()));
-    either == 0 || (shared * 10 >= either * 9 && !differ_in_number)
+impl Content {
+    /// Signs inside and before words count: C++ is not C#, and -5 not 5.
+    fn of(text: &str) -> Self {
+        let closes = |c: char| c.is_whitespace() || ".,;:!?…\"'“”‘’«»()[]{}<>*_`。，、；：！？「」『』（）".contains(c);
+        let lower = text.to_lowercase();
+        let words = lower.split_whitespace().map(|word| word.trim_matches(closes)).filter(|word| !word.is_empty());
+        let mut hashes: Vec<(u64, bool)> =
+            words.map(|word| (FxBuildHasher.hash_one(word), word.chars().any(char::is_numeric))).collect();
+        hashes.sort_unstable();
+        hashes.dedup();
+        Self(hashes)
+    }
+
+    /// Whether both say the same: nine words in ten shared, and every number. "Room 12" does not repeat "room 14".
+    fn is_nearly(&self, other: &Self) -> bool {
+        let (mut a, mut b) = (self.0.as_slice(), other.0.as_slice());
+        let (mut shared, mut either) = (0_usize, 0_usize);
+        loop {
+            let apart = match (a, b) {
+                ([], []) => return shared * 10 >= either * 9,
+                ([x, rest @ ..], [y, others @ ..]) if x == y => {
+                    (a, b) = (rest, others);
+                    shared += 1;
+                    None
+                }
+                ([x, rest @ ..], [y, ..]) if x < y => {
+                    a = rest;
+                    Some(x)
+                }
+                ([x, rest @ ..], []) => {
+                    a = rest;
+                    Some(x)
+                }
+                (_, [y, others @ ..]) => {
+                    b = others;
+                    Some(y)
+                }
+            };
+            either += 1;
+            if apart.is_some_and(|(_, has_number)| *has_number) {
+                return false;
+            }
+        }
+    }
 }
 
 #[cfg(test)]

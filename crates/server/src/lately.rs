@@ -49,6 +49,12 @@ impl<T: Clone> Lately<T> {
         Ok(answer)
     }
 
+    /// Whether there was an answer to `subject` once, as far back as is known. It may be another by now.
+    pub(crate) fn knows(&self, subject: &str) -> bool {
+        let subject: [u8; 32] = Sha256::digest(subject).into();
+        self.locked().contains_key(&subject)
+    }
+
     /// Nothing stands in for an answer until there was one again.
     pub(crate) fn clear(&self) {
         self.locked().clear();
@@ -103,7 +109,9 @@ mod tests {
         assert!(lately.or("key", true, async { away() }).await.is_err());
 
         lately.or("key", true, async { Ok(Some(1)) }).await.unwrap();
+        assert!(lately.knows("key") && !lately.knows("another"));
         lately.clear();
         assert!(lately.or("key", true, async { away() }).await.is_err());
+        assert!(!lately.knows("key"));
     }
 }

@@ -3,6 +3,7 @@
 //! A request passes, from the outside in: the trace, the answer's shape, compression, CORS, the counters, the host
 //! check, the time limit, then, under `/v1`, the key. A handler calls one method of `Memory`.
 
+mod address;
 mod answer;
 mod api;
 mod auth;
@@ -43,6 +44,7 @@ use crate::lately::Lately;
 use crate::proxy::Proxy;
 pub use crate::proxy::{Identities, MemoryPlace, ProxySettings, UpstreamSettings};
 use crate::rates::Rates;
+pub use crate::address::Proxies;
 pub use crate::settings::{AuthSettings, RateSettings, ServerSettings};
 
 /// Opens the doors of `memory` on `listener`. They are open when this returns.

@@ -42,6 +42,7 @@ const SECONDS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 
 
 fn describe() {
     crate::proxy::metrics::describe();
+    crate::rates::describe();
     metrics::describe_counter!(REQUESTS, "Requests answered, by route, method and status.");
     metrics::describe_histogram!(DURATION, metrics::Unit::Seconds, "Time until a request was answered, by route.");
 }

@@ -1,76 +1,105 @@
-//! How often one may come: each key by its id, and, before there is one, each address by its wrong keys.
+//! How often one may come: each key by its id; and how often one may guess: keys by the address and by the id that is
+//! tried, passphrases by the collection.
 
-use std::collections::HashMap;
+mod guesses;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU32;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use actix_web::HttpRequest;
 use governor::clock::{Clock, DefaultClock};
-use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use governor::middleware::NoOpMiddleware;
+use governor::state::keyed::DefaultKeyedStateStore;
+use governor::{Quota, RateLimiter};
 
+use skymem_core::{Collection, UserId};
 use skymem_engine::KeyId;
 
+use crate::address::{self, Proxies};
 use crate::error::ApiError;
 use crate::settings::ServerSettings;
+use guesses::Guesses;
 
-/// Counts who comes how often.
-pub(crate) struct Rates {
-    by_key: Option<DefaultKeyedRateLimiter<KeyId>>,
-    wrong_keys: Option<DefaultKeyedRateLimiter<IpAddr>>,
-    /// Addresses that have used up their guesses, and when they may guess again.
-    shut_out: Mutex<HashMap<IpAddr, Instant>>,
-    behind_proxy: bool,
-    clock: DefaultClock,
+/// Counts who comes how often, and who guesses.
+pub(crate) struct Rates<C: Clock = DefaultClock> {
+    by_key: Option<ByKey<C>>,
+    /// Wrong keys, by the network they come from.
+    from: Guesses<C>,
+    /// Wrong keys, by the id they name, whether there is such a key or not.
+    naming: Guesses<C>,
+    /// Passphrases, by the user and the collection they are tried on.
+    passphrases: Guesses<C>,
+    trusted: Vec<Proxies>,
+    clock: C,
 }
 
-type Instant = <DefaultClock as Clock>::Instant;
+type ByKey<C> = RateLimiter<KeyId, DefaultKeyedStateStore<KeyId>, C, NoOpMiddleware<<C as Clock>::Instant>>;
 
 impl Rates {
     /// Counts by `settings`.
     pub(crate) fn new(settings: &ServerSettings) -> Self {
+        Self::with_clock(settings, DefaultClock::default())
+    }
+}
+
+impl<C: Clock + Clone> Rates<C> {
+    fn with_clock(settings: &ServerSettings, clock: C) -> Self {
         let rates = &settings.rates;
         let by_key = NonZeroU32::new(rates.requests_per_second).map(|per_second| {
             let burst = NonZeroU32::new(rates.burst_requests).unwrap_or(per_second);
-            RateLimiter::keyed(Quota::per_second(per_second).allow_burst(burst))
+            let quota = Quota::per_second(per_second).allow_burst(burst);
+            RateLimiter::dashmap_with_clock(quota, clock.clone())
         });
-        let wrong_keys = NonZeroU32::new(rates.wrong_keys_per_minute).map(|n| RateLimiter::keyed(Quota::per_minute(n)));
         Self {
             by_key,
-            wrong_keys,
-            shut_out: Mutex::default(),
-            behind_proxy: settings.behind_proxy,
-            clock: DefaultClock::default(),
+            from: Guesses::new(rates.wrong_keys_per_minute, clock.clone()),
+            naming: Guesses::new(rates.wrong_keys_per_minute, clock.clone()),
+            passphrases: Guesses::new(rates.passphrases_per_minute, clock.clone()),
+            trusted: settings.trusted_proxies.clone(),
+            clock,
         }
     }
 
-    /// Whether somebody at `address` may present a key at all.
-    pub(crate) fn before_key(&self, address: IpAddr) -> Result<(), ApiError> {
-        let now = self.clock.now();
-        let until = self.shut_out().get(&address).copied();
-        match until {
-            Some(until) if until > now => Err(ApiError::rate_limited(
-                until.duration_since(now),
-                "too many wrong keys came from your address: wait, then send the right one",
-            )),
-            _ => Ok(()),
-        }
+    /// Whether somebody at `address` may try a key that names `id`, if it names one.
+    pub(crate) fn may_guess(&self, address: IpAddr, id: Option<&KeyId>) -> Result<(), ApiError> {
+        self.from.open_to(&address).map_err(|wait| {
+            refused("address");
+            ApiError::rate_limited(wait, "too many wrong keys came from your address: wait, then send the right one")
+        })?;
+        // The same for a key there is and for one there is not: nobody learns here which there are.
+        id.map_or(Ok(()), |id| self.naming.open_to(id)).map_err(|wait| {
+            refused("key");
+            ApiError::rate_limited(wait, "too many wrong keys of this id were sent: wait, then send the right one")
+        })
     }
 
-    /// Notes that somebody at `address` presented a key that opens nothing.
-    pub(crate) fn wrong_key(&self, address: IpAddr) {
-        let Some(limiter) = &self.wrong_keys else { return };
-        if let Err(until) = limiter.check_key(&address) {
+    /// Notes that somebody at `address` presented a key that opens nothing, and names `id`, if it names one.
+    pub(crate) fn wrong_key(&self, address: IpAddr, id: Option<&KeyId>) {
+        refused("wrong_key");
+        if self.from.guessed(&address) {
             tracing::warn!(%address, "Too many wrong keys: the address is shut out for a while");
-            self.shut_out().insert(address, until.earliest_possible());
         }
+        if let Some(id) = id.filter(|id| self.naming.guessed(id)) {
+            tracing::warn!(key = %id, "Too many wrong keys of this id: whoever has not used it lately waits");
+        }
+    }
+
+    /// Whether one more passphrase may be tried on a collection. Counts it before it is tried: many at once are many.
+    pub(crate) fn may_try_passphrase(&self, user: UserId, collection: &Collection) -> Result<(), ApiError> {
+        let tried = (user, collection);
+        self.passphrases.guessed(&tried);
+        self.passphrases.open_to(&tried).map_err(|wait| {
+            refused("passphrase");
+            ApiError::rate_limited(wait, "too many passphrases were tried on this collection: wait as Retry-After says")
+        })
     }
 
     /// Whether the key of that id may be used again already.
     pub(crate) fn with_key(&self, id: &KeyId) -> Result<(), ApiError> {
         let Some(limiter) = &self.by_key else { return Ok(()) };
         limiter.check_key(id).map_err(|until| {
+            refused("too_fast");
             let wait = until.wait_time_from(self.clock.now());
             ApiError::rate_limited(wait, "this key makes too many requests: wait as Retry-After says")
         })
@@ -78,9 +107,8 @@ impl Rates {
 
     /// The address a request comes from. Of an IPv6 address only the network counts: a single host has all of it.
     pub(crate) fn address_of(&self, request: &HttpRequest) -> IpAddr {
-        let forwarded = self.behind_proxy.then(|| forwarded_for(request)).flatten();
-        let address = forwarded.or_else(|| request.peer_addr().map(|peer| peer.ip()));
-        network(address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)))
+        let peer = request.peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.ip());
+        network(address::client(peer, request.headers(), &self.trusted))
     }
 
     /// Forgets whoever has not come for a while.
@@ -88,40 +116,37 @@ impl Rates {
         if let Some(limiter) = &self.by_key {
             limiter.retain_recent();
         }
-        if let Some(limiter) = &self.wrong_keys {
-            limiter.retain_recent();
+        for guesses in [&self.from, &self.naming, &self.passphrases] {
+            guesses.tidy();
         }
-        let now = self.clock.now();
-        self.shut_out().retain(|_, until| *until > now);
-    }
-
-    fn shut_out(&self) -> std::sync::MutexGuard<'_, HashMap<IpAddr, Instant>> {
-        self.shut_out.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// How often [`Rates::tidy`] is worth its while.
 pub(crate) const TIDY_EVERY: Duration = Duration::from_secs(30);
 
-/// The entry the proxy itself added: the ones before it are whatever the client says.
-fn forwarded_for(request: &HttpRequest) -> Option<IpAddr> {
-    let last = request.headers().get_all("x-forwarded-for").last()?.to_str().ok()?;
-    last.rsplit(',').next()?.trim().parse().ok()
+/// Requests that were turned away at the door.
+const REFUSED: &str = "skymem_refused_total";
+
+pub(crate) fn describe() {
+    metrics::describe_counter!(REFUSED, "Requests turned away: for a wrong key, for too many guesses, or for coming too fast.");
+}
+
+fn refused(why: &'static str) {
+    metrics::counter!(REFUSED, "why" => why).increment(1);
 }
 
 fn network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
-        IpAddr::V6(six) => match six.to_ipv4_mapped() {
-            Some(four) => IpAddr::V4(four),
-            None => IpAddr::V6(Ipv6Addr::from_bits(six.to_bits() >> 64 << 64)),
-        },
+        IpAddr::V6(six) => IpAddr::V6(Ipv6Addr::from_bits(six.to_bits() >> 64 << 64)),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use actix_web::test::TestRequest;
+    use governor::clock::FakeRelativeClock;
 
     use super::*;
     use crate::settings::RateSettings;
@@ -133,57 +158,105 @@ mod tests {
         format!("{start:0<16}").parse().unwrap()
     }
 
-    fn rates(rates: RateSettings) -> Rates {
-        Rates::new(&ServerSettings { rates, ..ServerSettings::default() })
+    fn rates(rates: RateSettings) -> (Rates<FakeRelativeClock>, FakeRelativeClock) {
+        let clock = FakeRelativeClock::default();
+        (Rates::with_clock(&ServerSettings { rates, ..ServerSettings::default() }, clock.clone()), clock)
+    }
+
+    fn may_guess(rates: &Rates<FakeRelativeClock>, address: IpAddr, id: &str) -> bool {
+        rates.may_guess(address, Some(&key(id))).is_ok()
     }
 
     #[test]
-    fn an_address_that_guesses_is_shut_out_and_its_neighbour_is_not() {
-        let rates = rates(RateSettings { wrong_keys_per_minute: 2, ..RateSettings::default() });
+    fn an_address_that_guesses_is_shut_out_for_a_while_and_its_neighbour_is_not() {
+        let (rates, clock) = rates(RateSettings { wrong_keys_per_minute: 2, ..RateSettings::default() });
 
-        for _ in 0..3 {
-            assert!(rates.before_key(HERE).is_ok());
-            rates.wrong_key(HERE);
+        for id in ["a1", "a2", "a3"] {
+            assert!(may_guess(&rates, HERE, id));
+            rates.wrong_key(HERE, Some(&key(id)));
         }
 
-        assert!(rates.before_key(HERE).is_err());
-        assert!(rates.before_key(THERE).is_ok());
+        assert!(!may_guess(&rates, HERE, "b1"));
+        assert!(rates.may_guess(HERE, None).is_err());
+        assert!(may_guess(&rates, THERE, "b1"));
+        clock.advance(Duration::from_secs(29));
+        assert!(!may_guess(&rates, HERE, "b1"));
+        clock.advance(Duration::from_secs(2));
+        assert!(may_guess(&rates, HERE, "b1"));
+    }
+
+    #[test]
+    fn guesses_at_one_key_from_everywhere_count_together() {
+        let (rates, clock) = rates(RateSettings { wrong_keys_per_minute: 2, ..RateSettings::default() });
+
+        for last in 0..3 {
+            let address = IpAddr::V4(Ipv4Addr::new(203, 0, 113, last));
+            assert!(may_guess(&rates, address, "a1"));
+            rates.wrong_key(address, Some(&key("a1")));
+        }
+
+        assert!(!may_guess(&rates, THERE, "a1"));
+        assert!(may_guess(&rates, THERE, "b2"));
+        clock.advance(Duration::from_secs(31));
+        assert!(may_guess(&rates, THERE, "a1"));
+    }
+
+    #[test]
+    fn passphrases_are_counted_before_they_are_tried() {
+        let (rates, clock) = rates(RateSettings { passphrases_per_minute: 2, ..RateSettings::default() });
+        let (anna, ben) = (UserId(uuid::Uuid::from_u128(1)), UserId(uuid::Uuid::from_u128(2)));
+        let health: Collection = "health".parse().unwrap();
+        let tries = |user| rates.may_try_passphrase(user, &health).is_ok();
+
+        assert_eq!([tries(anna), tries(anna), tries(anna), tries(ben)], [true, true, false, true]);
+
+        clock.advance(Duration::from_secs(31));
+        assert!(tries(anna));
     }
 
     #[test]
     fn a_busy_key_waits_and_another_does_not() {
-        let rates = rates(RateSettings { requests_per_second: 1, burst_requests: 2, ..RateSettings::default() });
+        let (rates, clock) = rates(RateSettings { requests_per_second: 1, burst_requests: 2, ..RateSettings::default() });
 
         assert!(rates.with_key(&key("a1")).is_ok());
         assert!(rates.with_key(&key("a1")).is_ok());
         assert!(rates.with_key(&key("a1")).is_err());
         assert!(rates.with_key(&key("b2")).is_ok());
+        clock.advance(Duration::from_secs(1));
+        assert!(rates.with_key(&key("a1")).is_ok());
     }
 
     #[test]
     fn zero_sets_no_limit() {
-        let rates = rates(RateSettings { requests_per_second: 0, burst_requests: 0, wrong_keys_per_minute: 0 });
+        let none = RateSettings {
+            requests_per_second: 0,
+            burst_requests: 0,
+            wrong_keys_per_minute: 0,
+            passphrases_per_minute: 0,
+        };
+        let (rates, _) = rates(none);
+        let collection = Collection::default();
 
         for _ in 0..5_000 {
             assert!(rates.with_key(&key("a1")).is_ok());
-            rates.wrong_key(HERE);
+            assert!(rates.may_try_passphrase(UserId(uuid::Uuid::nil()), &collection).is_ok());
+            rates.wrong_key(HERE, Some(&key("a1")));
         }
-        assert!(rates.before_key(HERE).is_ok());
+        assert!(may_guess(&rates, HERE, "a1"));
     }
 
     #[test]
-    fn behind_a_proxy_only_its_own_word_counts() {
+    fn behind_a_proxy_its_clients_count_apart() {
         let request = || {
             TestRequest::default()
                 .peer_addr("192.0.2.1:9".parse().unwrap())
                 .insert_header(("x-forwarded-for", "203.0.113.7, 192.0.2.2"))
                 .to_http_request()
         };
-        let direct = Rates::new(&ServerSettings::default());
-        let behind = Rates::new(&ServerSettings { behind_proxy: true, ..ServerSettings::default() });
+        let trusting = ServerSettings { trusted_proxies: vec!["192.0.2.1".parse().unwrap()], ..ServerSettings::default() };
 
-        assert_eq!(direct.address_of(&request()), HERE);
-        assert_eq!(behind.address_of(&request()), THERE);
+        assert_eq!(Rates::new(&ServerSettings::default()).address_of(&request()), HERE);
+        assert_eq!(Rates::new(&trusting).address_of(&request()), THERE);
     }
 
     #[test]
@@ -193,6 +266,5 @@ mod tests {
 
         assert_eq!(one, other);
         assert_ne!(one, network("2001:db8:1:3::1".parse().unwrap()));
-        assert_eq!(network("::ffff:192.0.2.1".parse().unwrap()), HERE);
     }
 }

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::address::Proxies;
+
 /// `[server]` of the configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -18,8 +20,8 @@ pub struct ServerSettings {
     pub allowed_hosts: Vec<String>,
     /// Web pages that may call the API from a browser, as origins: `https://chat.example.org`. Empty allows none.
     pub cors_origins: Vec<String>,
-    /// Whether a proxy stands in front and sets `X-Forwarded-For`: its last entry is then the client's address.
-    pub behind_proxy: bool,
+    /// Proxies in front, as addresses or networks: who comes through one of them is who its `X-Forwarded-For` says.
+    pub trusted_proxies: Vec<Proxies>,
     /// The largest body of a request, in KiB.
     pub body_limit_kib: usize,
     /// The largest body of a bulk request, in KiB.
@@ -54,8 +56,11 @@ pub struct RateSettings {
     pub requests_per_second: u32,
     /// Requests one key may make at once.
     pub burst_requests: u32,
-    /// Wrong keys a minute that one address may try before it has to wait; 0 sets no limit.
+    /// Wrong keys a minute that one address may try, and that may be tried of one id from anywhere, before there is a wait;
+    /// 0 sets no limit. Who used a right key lately is not kept waiting.
     pub wrong_keys_per_minute: u32,
+    /// Passphrases a minute that may be tried on one sealed collection; 0 sets no limit.
+    pub passphrases_per_minute: u32,
 }
 
 impl Default for ServerSettings {
@@ -65,7 +70,7 @@ impl Default for ServerSettings {
             workers: 0,
             allowed_hosts: Vec::new(),
             cors_origins: Vec::new(),
-            behind_proxy: false,
+            trusted_proxies: Vec::new(),
             body_limit_kib: 1_024,
             bulk_limit_kib: 16_384,
             request_timeout_seconds: 60,
@@ -85,7 +90,7 @@ impl Default for AuthSettings {
 
 impl Default for RateSettings {
     fn default() -> Self {
-        Self { requests_per_second: 500, burst_requests: 1_000, wrong_keys_per_minute: 20 }
+        Self { requests_per_second: 500, burst_requests: 1_000, wrong_keys_per_minute: 20, passphrases_per_minute: 10 }
     }
 }
 

@@ -690,8 +690,8 @@ mod tests {
         assert_eq!(of("server.listen").source, "SKYMEM_SERVER__LISTEN");
         assert!(of("server.workers").source.ends_with("my.toml"));
         assert_eq!(
-            (of("server.behind_proxy").source.as_str(), of("server.behind_proxy").value.as_str()),
-            ("default", "false")
+            (of("server.metrics_need_key").source.as_str(), of("server.metrics_need_key").value.as_str()),
+            ("default", "true")
         );
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow, bail};
 use chrono::{DateTime, Utc};
 use skymem_core::wall::acting_for_everyone;
-use skymem_core::{ChatModels, Embedder, Host, Layer, LayerName, User, UserName};
+use skymem_core::{ChatModels, Embedder, Host, Layer, LayerName, Ledger, User, UserName};
 use skymem_engine::{Background, Clock, Folders, Memory, Parts, SystemClock};
 use skymem_models::{EmbedderKind, EmbedderSettings};
 use skymem_store::{Acting, Actor, Journal, Keys, MigrationLock, Scope, wall};
@@ -184,7 +184,7 @@ impl Server {
 /// A memory over an open database: tables brought up to date, embedder and layers opened.
 pub(crate) async fn open_memory(config: &Config, clock: Arc<dyn Clock>, pool: &PgPool) -> Result<Memory> {
     let embedder = open_embedder(config).await?;
-    let chat = open_chat(config, &clock)?;
+    let chat = open_chat(config, &clock, Some(Arc::new(Journal::new(pool.clone()))))?;
     private_folder(&config.memory_files()?)?;
     let lock = MigrationLock::take(pool).await.context("cannot bring the database's tables up to date")?;
     let opened = open_layers(config, pool, &embedder, &chat, clock.now()).await;
@@ -266,10 +266,14 @@ pub(crate) async fn open_embedder(config: &Config) -> Result<Arc<dyn Embedder>> 
     skymem_models::open(&embedder_settings(config)).await.context("the embedder cannot be opened")
 }
 
-/// Opens the configured chat models, if any; asks them nothing.
-pub(crate) fn open_chat(config: &Config, clock: &Arc<dyn Clock>) -> Result<ChatModels> {
+/// Opens the configured chat models, if any; asks them nothing. What they cost is kept in `ledger`.
+pub(crate) fn open_chat(
+    config: &Config,
+    clock: &Arc<dyn Clock>,
+    ledger: Option<Arc<dyn Ledger>>,
+) -> Result<ChatModels> {
     let clock = Arc::clone(clock);
-    skymem_models::open_chat(&config.chat, move || clock.now()).context("the chat model cannot be opened")
+    skymem_models::open_chat(&config.chat, move || clock.now(), ledger).context("the chat model cannot be opened")
 }
 
 /// The embedder's settings with the folder of models found.

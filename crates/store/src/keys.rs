@@ -96,6 +96,12 @@ impl fmt::Debug for Secret {
 pub struct KeyId(String);
 
 impl KeyId {
+    /// The id that the text of a key names, whether there is such a key or not; `None` for what has not its form.
+    #[must_use]
+    pub fn named_by(text: &str) -> Option<Self> {
+        parse(text).map(|(id, _)| id)
+    }
+
     /// The text itself.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -225,8 +231,10 @@ impl Keys {
         )
         .fetch_optional(&self.db)
         .await?;
+        // Whether there is a key of that id shall not be told from how long the answer takes.
+        let presented = hash(secret);
         let Some(row) = row else { return Ok(None) };
-        let right: bool = hash(secret).ct_eq(row.secret_hash.as_slice()).into();
+        let right: bool = presented.ct_eq(row.secret_hash.as_slice()).into();
         let past = |at: Option<DateTime<Utc>>| at.is_some_and(|at| at <= now);
         if !right || past(row.revoked_at) || past(row.expires_at) {
             return Ok(None);

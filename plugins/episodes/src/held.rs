@@ -51,13 +51,21 @@ impl Held {
         Self(Arc::new(Shared { users: Mutex::new(LruCache::unbounded()), most_bytes, most_passages }))
     }
 
-    /// What is known of a user's passages now: as it is held, or read as far as it has changed.
-    pub(crate) async fn of(&self, db: &PgPool, user: UserId, space: Option<Space>) -> sqlx::Result<Arc<Known>> {
+    /// What is known of a user's passages, which have changed `version` times by now: as it is held, or read as far as it
+    /// has changed.
+    pub(crate) async fn of(
+        &self,
+        db: &PgPool,
+        user: UserId,
+        space: Option<Space>,
+        version: i64,
+    ) -> sqlx::Result<Arc<Known>> {
         let id = space.map(|space| space.embedder);
         let old = self.users().get(&user).and_then(|slot| slot.known.clone());
+        // What somebody else has read meanwhile may be newer than what was asked for.
         if let Some(old) = old
             && old.embedder == id
-            && old.version == sql::version(db, user).await?
+            && old.version >= version
         {
             return Ok(old);
         }
@@ -97,7 +105,7 @@ impl Held {
     pub(crate) async fn freshen(&self, db: &PgPool, user: UserId, space: Option<Space>) -> sqlx::Result<()> {
         let is_held = self.users().contains(&user);
         if is_held {
-            self.of(db, user, space).await?;
+            self.of(db, user, space, sql::version(db, user).await?).await?;
         }
         Ok(())
     }

@@ -428,17 +428,18 @@ impl EpisodesLayer {
     }
 
     /// The languages a user is known to write in; English when nothing is known.
-    pub(crate) async fn tongues(&self, user: UserId) -> Result<Vec<Language>, LayerError> {
-        let mut tongues: Vec<Language> =
-            sql::tongues(&self.db, user).await?.iter().filter_map(|code| Language::of(code)).collect();
-        if tongues.is_empty() {
-            tongues.push(Language::ENGLISH);
-        }
-        Ok(tongues)
+    async fn tongues(&self, user: UserId) -> Result<Vec<Language>, LayerError> {
+        Ok(tongues(&sql::tongues(&self.db, user).await?))
     }
 
     async fn zone(&self, user: UserId) -> Result<Tz, LayerError> {
         let name = sql::timezone(&self.db, user).await?;
         Ok(name.and_then(|name| name.parse().ok()).unwrap_or(Tz::UTC))
     }
+}
+
+/// The languages of these ISO codes; English when there is none.
+fn tongues(codes: &[String]) -> Vec<Language> {
+    let known: Vec<Language> = codes.iter().filter_map(|code| Language::of(code)).collect();
+    if known.is_empty() { vec![Language::ENGLISH] } else { known }
 }

@@ -1,7 +1,8 @@
 //! One question: found by meaning and by words, weighed, chosen, told. When it comes with a rewrite, both are searched.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 
+use chrono::{DateTime, Utc};
 use pgvector::HalfVector;
 use rustc_hash::{FxHashMap, FxHashSet};
 use skymem_core::{Considered, Embedding, ExchangeId, Fate, LayerError, Query, Recall, RecallId, Unit, UserId};
@@ -15,7 +16,8 @@ use crate::held::Known;
 use crate::places::{ByPlace, PassageId, Place};
 use crate::tell::{considered, recall};
 use crate::weigh::{Way, Weighing, best_words, in_window};
-use crate::{EpisodesLayer, NAME, sql};
+use crate::sql::Told;
+use crate::{EpisodesLayer, NAME, sql, tongues};
 
 /// How many of the nearest passages the index is asked for, and how many others tell what average is.
 const NEAREST: i64 = 400;
@@ -74,19 +76,18 @@ impl EpisodesLayer {
     ) -> Result<(Vec<Candidate>, FxHashMap<PassageId, Fate>), LayerError> {
         let user = query.user;
         let window: Vec<Uuid> = query.window.iter().map(|exchange| exchange.0).collect();
-        let (excluded, allowed, embedder, tongues) = try_join!(
-            async { Ok(sql::excluded(&self.db, user, &window, query.asked_at).await?) },
+        let (ground, allowed, embedder) = try_join!(
+            async { Ok(sql::ground(&self.db, user, &window, query.asked_at).await?) },
             async { Ok(sql::allowed(&self.db, user, &query.filter, query.as_of, query.known_at).await?) },
             self.known_embedder(),
-            self.tongues(user),
         )?;
-        let ways = Way::of(query, &tongues);
-        let (found, known) = self.find(query, &ways, embedder, allowed.as_deref(), asked_for).await?;
+        let ways = Way::of(query, &tongues(&ground.tongues));
+        let known = self.held.of(&self.db, user, self.space(embedder), ground.version).await?;
+        let found = self.find(query, &ways, embedder, allowed.as_deref(), asked_for, &known).await?;
         let sheet = &known.sheet;
-        let barred: FxHashMap<PassageId, Fate> = excluded
-            .into_iter()
-            .map(|(id, in_window)| (id, if in_window { Fate::InWindow } else { Fate::Filtered }))
-            .collect();
+        let expired = ground.expired.into_iter().map(|id| (id, Fate::Filtered));
+        let in_window = ground.in_window.into_iter().map(|id| (id, Fate::InWindow));
+        let barred: FxHashMap<PassageId, Fate> = expired.chain(in_window).collect();
         let allowed: Option<FxHashSet<PassageId>> = allowed.map(|ids| ids.into_iter().collect());
         let fate = |id: PassageId| match (barred.get(&id), &allowed) {
             (Some(&fate), _) => fate,
@@ -121,14 +122,14 @@ impl EpisodesLayer {
         embedder: Option<&sql::KnownEmbedder>,
         allowed: Option<&[PassageId]>,
         asked_for: &[PassageId],
-    ) -> Result<(Vec<Found>, Arc<Known>), LayerError> {
-        let known = self.held.of(&self.db, query.user, self.space(embedder)).await?;
+        known: &Known,
+    ) -> Result<Vec<Found>, LayerError> {
         let allowed: Option<Vec<Place>> =
             allowed.map(|ids| ids.iter().filter_map(|&id| known.sheet.place(id)).collect());
         let mut found = Vec::with_capacity(ways.len());
         for way in ways {
-            let by_words = self.by_words(query.user, way, &known);
-            let by_meaning = self.by_meaning(query.user, embedder, way.embedding, allowed.as_deref(), &known);
+            let by_words = self.by_words(query.user, way, known);
+            let by_meaning = self.by_meaning(query.user, embedder, way.embedding, allowed.as_deref(), known);
             let (words, (cosines, cosine_spread)) = try_join!(by_words, by_meaning)?;
             found.push(Found { cosines, cosine_spread, words, passages: known.sheet.passages() });
         }
@@ -143,11 +144,11 @@ impl EpisodesLayer {
             let missing: Vec<Place> =
                 to_weigh.iter().copied().filter(|&place| found.cosines.get(place).is_none()).collect();
             if !missing.is_empty() {
-                let more = self.cosines(query.user, embedder, embedding, Some(&missing), &known).await?;
+                let more = self.cosines(query.user, embedder, embedding, Some(&missing), known).await?;
                 more.iter().for_each(|(place, cosine)| found.cosines.put(place, cosine));
             }
         }
-        Ok((found, known))
+        Ok(found)
     }
 
     /// What the words of one way of putting the question say of each passage.
@@ -219,21 +220,30 @@ impl EpisodesLayer {
         chosen: &[Candidate],
         barred: &FxHashMap<PassageId, Fate>,
     ) -> Result<Vec<Recall>, LayerError> {
-        let user = query.user;
-        let topics: Vec<(&str, i32)> =
-            chosen.iter().map(|c| (c.passage.session_id.as_str(), c.passage.topic)).collect();
-        let (members, began_at) =
-            try_join!(self.members(query, chosen), async { Ok(sql::topics_began_at(&self.db, user, &topics).await?) })?;
-        let around = self.around(query, chosen, &members).await?;
-        let mut wanted: Vec<PassageId> = members.iter().chain(&around).flatten().copied().collect();
-        if let Some(known_at) = query.known_at {
-            let known = sql::known_by(&self.db, user, &wanted, known_at).await?;
-            wanted.retain(|id| known.contains(id));
+        if chosen.is_empty() {
+            return Ok(Vec::new());
         }
-        let passages: FxHashMap<PassageId, Passage> = sql::passages(&self.db, user, &wanted)
-            .await?
+        let user = query.user;
+        let made_of = self.made_of(query, chosen).await?;
+        let episodes: Vec<PassageId> = made_of.iter().filter_map(MadeOf::episode).collect();
+        let ids: Vec<PassageId> = made_of.iter().flat_map(MadeOf::ids).copied().collect();
+        let mut told = sql::told(&self.db, user, &episodes, &ids).await?;
+        let members: Vec<Vec<PassageId>> = made_of.iter().map(|made_of| made_of.members(&told)).collect();
+        let around = self.around(query, chosen, &members).await?;
+        let beside: Vec<PassageId> = around.iter().flatten().copied().collect();
+        if !beside.is_empty() {
+            told.extend(sql::told(&self.db, user, &[], &beside).await?);
+        }
+        let began_at: FxHashMap<PassageId, DateTime<Utc>> =
+            told.iter().map(|told| (told.passage.id, told.topic_began_at)).collect();
+        if let Some(known_at) = query.known_at {
+            let all: Vec<PassageId> = told.iter().map(|told| told.passage.id).collect();
+            let known = sql::known_by(&self.db, user, &all, known_at).await?;
+            told.retain(|told| known.contains(&told.passage.id));
+        }
+        let passages: FxHashMap<PassageId, Passage> = told
             .into_iter()
-            .map(|known| (known.passage.id, known.passage))
+            .map(|told| (told.passage.id, told.passage))
             // Nor may they stand beside what was found: in a merge, a segment, among the neighbours.
             .filter(|(id, passage)| {
                 let barred = barred.contains_key(id) || in_window(query, passage);
@@ -242,43 +252,43 @@ impl EpisodesLayer {
             .collect();
         let told = |ids: &[PassageId]| ids.iter().filter_map(|id| passages.get(id)).collect::<Vec<&Passage>>();
         let recalls = chosen.iter().zip(members).zip(around).map(|((candidate, members), around)| {
-            let topic = (candidate.passage.session_id.clone(), candidate.passage.topic);
+            let Passage { id, topic, .. } = candidate.passage;
             let mut recall = recall(&NAME, query.unit, candidate, &told(&members));
-            recall.provenance.topic = began_at.get(&topic).map(|&at| (topic.1, at));
+            recall.provenance.topic = began_at.get(&id).map(|&at| (topic, at));
             recall.neighbours = told(&around).into_iter().map(Passage::line).collect();
             recall
         });
         Ok(recalls.collect())
     }
 
-    /// The passages that each recall is made of, in order.
-    async fn members(&self, query: &Query, chosen: &[Candidate]) -> Result<Vec<Vec<PassageId>>, LayerError> {
+    /// Which passages each recall is made of.
+    async fn made_of(&self, query: &Query, chosen: &[Candidate]) -> Result<Vec<MadeOf>, LayerError> {
         let user = query.user;
         let passages = chosen.iter().map(|candidate| &candidate.passage);
         match query.unit {
-            Unit::Turn => Ok(passages.map(|passage| vec![passage.id]).collect()),
+            Unit::Turn => Ok(passages.map(|passage| MadeOf::Passages(vec![passage.id])).collect()),
             Unit::Segment => {
                 let mut all = Vec::with_capacity(chosen.len());
                 for passage in passages {
-                    all.push(sql::passages_of_segment(&self.db, user, &passage.session_id, passage.topic).await?);
+                    let ids = sql::passages_of_segment(&self.db, user, &passage.session_id, passage.topic).await?;
+                    all.push(MadeOf::Passages(ids));
                 }
                 Ok(all)
             }
             Unit::Exchange => {
                 let split: Vec<Uuid> = passages.clone().filter(|p| p.split).map(|p| p.exchange_id).collect();
-                let whole: Vec<PassageId> = passages.clone().filter(|p| !p.split).map(|p| p.episode).collect();
-                let (questions, episodes) = try_join!(
-                    sql::questions(&self.db, user, &split),
-                    sql::passages_of_episodes(&self.db, user, &whole),
-                )?;
-                let members = |passage: &Passage| {
+                let questions = match split.is_empty() {
+                    true => HashMap::new(),
+                    false => sql::questions(&self.db, user, &split).await?,
+                };
+                let made_of = |passage: &Passage| {
                     if !passage.split {
-                        return episodes.get(&passage.episode).cloned().unwrap_or_default();
+                        return MadeOf::Episode(passage.episode);
                     }
                     let question = questions.get(&passage.exchange_id).copied().filter(|&id| id != passage.id);
-                    question.into_iter().chain([passage.id]).collect()
+                    MadeOf::Passages(question.into_iter().chain([passage.id]).collect())
                 };
-                Ok(passages.map(members).collect())
+                Ok(passages.map(made_of).collect())
             }
         }
     }
@@ -302,5 +312,40 @@ impl EpisodesLayer {
             }
         }
         Ok(all)
+    }
+}
+
+/// The passages that a recall is made of.
+enum MadeOf {
+    /// All of an episode.
+    Episode(PassageId),
+    /// These, in order.
+    Passages(Vec<PassageId>),
+}
+
+impl MadeOf {
+    fn episode(&self) -> Option<PassageId> {
+        match self {
+            Self::Episode(episode) => Some(*episode),
+            Self::Passages(_) => None,
+        }
+    }
+
+    fn ids(&self) -> &[PassageId] {
+        match self {
+            Self::Episode(_) => &[],
+            Self::Passages(ids) => ids,
+        }
+    }
+
+    /// In order, as far as they are among `told`, which stand in order.
+    fn members(&self, told: &[Told]) -> Vec<PassageId> {
+        match self {
+            Self::Episode(episode) => {
+                let of_it = told.iter().filter(|told| told.passage.episode == *episode);
+                of_it.map(|told| told.passage.id).collect()
+            }
+            Self::Passages(ids) => ids.clone(),
+        }
     }
 }

@@ -209,6 +209,19 @@ impl TestServer {
         self.server = Some(server);
     }
 
+    /// One more server on the same database, by the same clock; and the first user's client at its doors. It is to be
+    /// stopped.
+    ///
+    /// # Panics
+    ///
+    /// When it does not start.
+    pub async fn one_more(&self) -> (Server, Client) {
+        let server = start(&self.config, &self.clock).await;
+        let mut client = self.client.clone();
+        client.moves_to(server.address);
+        (server, client)
+    }
+
     /// A client of another user, who is made when they are new.
     ///
     /// # Panics

@@ -72,3 +72,35 @@ fn every_chat_model_is_looked_at_and_asked_nothing_for_it() {
         assert_eq!(upstream.calls(), 0);
     });
 }
+
+#[test]
+fn a_restart_gives_nothing_of_the_days_tokens_back() {
+    let upstream = Upstream::says("What does Rex eat?");
+    let url = upstream.url();
+    // For rewriting alone: nothing but the questions below costs anything.
+    let capped = |config: &mut skymem::config::Config| {
+        config.chat.rewriter = RewriterSettings {
+            kind: Some(ChatKind::OpenAi),
+            url: Some(url),
+            model: Some("small".into()),
+            daily_tokens: Some(1),
+            ..RewriterSettings::default()
+        };
+    };
+    story_with(capped, async |server| {
+        server.says("a", "my dog is called Rex", "nice").await;
+        server.context("a", "what does he eat?").await;
+        assert_eq!(upstream.calls(), 1, "the first question of the day may be asked");
+
+        server.restarts().await;
+        let context = server.context("a", "what does he drink?").await;
+
+        assert_eq!(upstream.calls(), 1, "{context}");
+        let fault = |models: &[Value]| models[0]["fault"].as_str().unwrap_or_default().to_owned();
+        assert!(fault(&chat_models(server).await).contains("chat.rewriter.daily_tokens"), "{context}");
+
+        server.days_pass(1);
+        server.context("a", "what does he eat now?").await;
+        assert_eq!(upstream.calls(), 2);
+    });
+}

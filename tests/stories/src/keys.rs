@@ -86,3 +86,118 @@ fn one_user_never_sees_what_is_anothers() {
         assert!(server.context_for("b", "code of the safe?").await.contains("4711"));
     });
 }
+
+#[test]
+fn a_rotated_key_is_as_it_was_and_the_old_one_opens_for_as_long_as_it_is_given() {
+    story(async |server| {
+        let made = server.post("/v1/keys", json!({ "name": "laptop", "scopes": ["read", "write"] })).await.expect(201);
+        let old = server.with_key(made["text"].as_str().unwrap());
+        let rotate = format!("/v1/keys/{}/rotate", made["key"]["id"].as_str().unwrap());
+        let old_until = server.now() + chrono::TimeDelta::hours(1);
+
+        let new = server.post(&rotate, json!({ "old_until": old_until.to_rfc3339() })).await.expect(201);
+
+        assert_eq!((&new["key"]["name"], &new["key"]["scopes"]), (&json!("laptop"), &json!(["read", "write"])));
+        assert_ne!(new["text"], made["text"]);
+        let client = server.with_key(new["text"].as_str().unwrap());
+        server.time_passes(chrono::TimeDelta::minutes(59));
+        for client in [&old, &client] {
+            assert_eq!(client.get("/v1/me").await.status, 200);
+        }
+        server.time_passes(chrono::TimeDelta::minutes(1));
+        assert_eq!(old.get("/v1/me").await.problem(401), "unauthenticated");
+        assert_eq!(client.get("/v1/me").await.status, 200);
+        assert_eq!(server.post(&rotate, json!({})).await.problem(404), "not-found");
+
+        // At once, unless time is asked for; and whatever comes of it, no log holds a secret.
+        let again = format!("/v1/keys/{}/rotate", new["key"]["id"].as_str().unwrap());
+        let newest = server.post(&again, json!({})).await.expect(201);
+        assert_eq!(client.get("/v1/me").await.problem(401), "unauthenticated");
+        let log = server.get("/v1/audit?verb=key_rotated").await;
+        for text in [&made["text"], &new["text"], &newest["text"]].map(|text| text.as_str().unwrap()) {
+            let (_, secret) = text.rsplit_once('_').unwrap();
+            assert!(!log.text.contains(secret), "{}", log.text);
+            assert_eq!(server.hits(secret).await, Default::default());
+        }
+        assert_eq!(log.json["entries"][0]["what"]["instead_of"], new["key"]["id"]);
+        assert_eq!(log.json["entries"][0]["what"]["key"], newest["key"]["id"]);
+    });
+}
+
+#[test]
+fn a_key_that_is_taken_back_at_one_server_opens_nothing_at_any() {
+    story(async |server| {
+        let made = server.post("/v1/keys", json!({ "name": "phone", "scopes": ["read"] })).await.expect(201);
+        let here = server.with_key(made["text"].as_str().unwrap());
+        let (second, client) = server.one_more().await;
+        let there = client.with_key(made["text"].as_str().unwrap());
+        for client in [&here, &there] {
+            assert_eq!(client.post("/v1/recall", json!({ "query": "x" })).await.status, 200);
+        }
+
+        assert_eq!(server.delete(&format!("/v1/keys/{}", made["key"]["id"].as_str().unwrap())).await.status, 204);
+
+        for client in [here, there] {
+            assert_eq!(client.post("/v1/recall", json!({ "query": "x" })).await.problem(401), "unauthenticated");
+            assert_eq!(client.post("/v1/chat/completions", json!({})).await.status, 401);
+        }
+        second.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn nobody_learns_from_a_refusal_whether_there_is_such_a_key() {
+    story(async |server| {
+        let soon = server.now() + chrono::TimeDelta::hours(1);
+        let body = json!({ "name": "short", "scopes": ["read"], "expires_at": soon.to_rfc3339() });
+        let expired = server.post("/v1/keys", body).await.expect(201);
+        let revoked = server.post("/v1/keys", json!({ "name": "gone", "scopes": ["read"] })).await.expect(201);
+        server.delete(&format!("/v1/keys/{}", revoked["key"]["id"].as_str().unwrap())).await;
+        server.time_passes(chrono::TimeDelta::hours(2));
+        let own = server.get("/v1/me").await.expect(200)["key"].as_str().unwrap().to_owned();
+        let zeros = "0".repeat(64);
+        let presented = [
+            expired["text"].as_str().unwrap().to_owned(),
+            revoked["text"].as_str().unwrap().to_owned(),
+            format!("skm_{own}_{zeros}"),
+            format!("skm_0123456789abcdef_{zeros}"),
+            "nonsense".to_owned(),
+        ];
+
+        let mut answers = std::collections::BTreeSet::new();
+        for key in presented {
+            let reply = server.with_key(&key).get("/v1/me").await;
+            assert_eq!(reply.problem(401), "unauthenticated");
+            answers.insert(reply.text);
+        }
+
+        assert_eq!(answers.len(), 1, "{answers:?}");
+    });
+}
+
+#[test]
+fn whoever_guesses_keys_waits_and_who_has_a_good_one_at_the_same_address_does_not() {
+    story(async |server| {
+        assert_eq!(server.get("/v1/me").await.status, 200);
+        let guess = |number: u32| server.with_key(&format!("skm_{number:016x}_{}", "0".repeat(64)));
+
+        let mut refused = None;
+        for number in 0..500 {
+            let request = guess(number).request("GET", "/v1/me").send().await.unwrap();
+            if request.status() == 429 {
+                refused = Some(request);
+                break;
+            }
+            assert_eq!(request.status(), 401);
+        }
+
+        let refused = refused.expect("a guesser is told to wait");
+        let seconds: u64 = refused.headers()["retry-after"].to_str().unwrap().parse().unwrap();
+        assert!((1..=60).contains(&seconds), "{seconds}");
+        assert_eq!(server.get("/v1/me").await.status, 200, "the good key was known before");
+        let metrics = server.get("/metrics").await.text;
+        for why in ["wrong_key", "address"] {
+            assert!(metrics.contains(&format!("skymem_refused_total{{why=\"{why}\"}}")), "{why}: {metrics}");
+        }
+    });
+}

@@ -334,3 +334,28 @@ fn what_one_user_unlocks_no_other_reads() {
         assert!(found(server).await);
     });
 }
+
+#[test]
+fn passphrases_are_not_tried_without_end_and_an_identity_opens_meanwhile() {
+    story(async |server| {
+        let (own, recipient) = identity();
+        let body = json!({ "recipients": [recipient], "passphrase": "correct horse" });
+        server.post("/v1/collections/health/seal", body).await.expect(201);
+        let path = "/v1/collections/health/unlock";
+
+        let mut refused = false;
+        for number in 0..200 {
+            let reply = server.post(path, json!({ "passphrase": format!("wrong horse {number}") })).await;
+            refused = reply.status == 429;
+            if refused {
+                assert_eq!(reply.problem(429), "rate-limited");
+                break;
+            }
+            assert_eq!(reply.status, 422, "{}", reply.text);
+        }
+
+        assert!(refused, "a guesser is told to wait");
+        assert_eq!(server.post(path, json!({ "identity": own })).await.expect(200)["unlocked"], true);
+        assert!(server.get("/metrics").await.text.contains("skymem_refused_total{why=\"passphrase\"}"));
+    });
+}

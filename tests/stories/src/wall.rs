@@ -36,11 +36,12 @@ async fn tables(db: &PgPool) -> Vec<Table> {
 async fn uses_everything(client: &Client, name: &str) -> UserId {
     let me = client.get("/v1/me").await.expect(200);
     let (secret, recipient) = skymem_seal::make_identity();
-    drop(secret);
     client.post("/v1/collections/sealed/seal", json!({ "recipients": [recipient.to_string()] })).await.expect(201);
     let turns = json!([{ "role": "user", "content": format!("{name} keeps a secret") }]);
     let sealed = json!({ "collection": "sealed", "turns": turns });
     assert!(client.post("/v1/sessions/hidden/turns", sealed).await.status < 300);
+    // Its vectors are made, and sealed, once somebody may read it.
+    client.post("/v1/collections/sealed/unlock", json!({ "identity": secret.to_string() })).await.expect(200);
     for round in 0..12 {
         let text = format!("{name} planted {round} pear trees in the garden behind the house and watered them. ");
         client.says("garden", &text.repeat(20), "They will bear fruit in three years.").await;
@@ -48,7 +49,7 @@ async fn uses_everything(client: &Client, name: &str) -> UserId {
     let fact = json!({ "subject": name, "predicate": "owns", "object": "a garden" });
     client.post("/v1/facts", fact).await.expect(201);
     let gone = client.says("gone", &format!("{name} wants this to be gone"), "It will be.").await;
-    let file = json!({ "text": format!("# Notes\n\n- {name} likes pears\n"), "base": null });
+    let file = json!({ "text": format!("# Notes\n\n- {name} likes: pears\n"), "base": null });
     assert!(client.put("/v1/files/NOTES.md", file).await.status < 300);
     client.post("/v1/purge", json!({ "ids": [gone], "remembered_too": true })).await.expect(200);
     me["user_id"].as_str().and_then(|id| id.parse().ok()).map(UserId).unwrap()

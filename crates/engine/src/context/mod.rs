@@ -36,6 +36,7 @@ pub use sanitise::sanitise;
 pub(crate) use window::MOST_EXCHANGES;
 
 pub(crate) use notes::Notes;
+pub use query::Ahead;
 use query::Asked;
 use recall::Answer;
 
@@ -46,21 +47,35 @@ impl Memory {
     ///
     /// [`EngineError::Refused`] for a request that cannot be. A fault in memory is a gap, never an error.
     pub async fn context(&self, request: &ContextRequest) -> Result<ContextReply, EngineError> {
+        self.context_of(request, None).await
+    }
+
+    /// As [`Memory::context`], of a question that is being embedded already.
+    ///
+    /// # Errors
+    ///
+    /// As [`Memory::context`].
+    pub async fn context_of(
+        &self,
+        request: &ContextRequest,
+        ahead: Option<Ahead>,
+    ) -> Result<ContextReply, EngineError> {
         request.check()?;
         let mut layers = self.named(&request.ask.layers)?;
         if matches!(&request.history, History::Client(history) if history.whole) {
             layers.retain(|layer| layer.priority() != Priority::Account);
         }
         let mut notes = Notes::begin("skymem_context_seconds");
-        let (asked, terms) = tokio::join!(self.asked(&request.ask, &request.history, &mut notes), self.terms(request));
+        let (asked, terms) = tokio::join!(self.asked(&request.ask, &request.history, ahead, &mut notes), self.terms(request));
         let Some(Asked { query, mut window, mode }) = asked else {
             return Ok(self.without_memory(request, &terms, notes));
         };
         window.price(&terms.meter);
         window.cut(terms.budget.less(terms.fixed));
         let query = Query { window: window.ids(), ..query };
-        self.note_locked(&query, &mut notes).await;
-        let offers = self.offers(&layers, request.freeze, &query, &mut notes).await;
+        let (locked, offers) =
+            tokio::join!(self.locked_gap(&query), self.offers(&layers, request.freeze, &query, &mut notes));
+        notes.gaps.extend(locked);
         if request.explain {
             let (considered, gaps) = self.weighed(&layers, &query, None).await;
             notes.gaps.extend(gaps);
@@ -105,11 +120,13 @@ impl Memory {
         request.check()?;
         let layers = self.ranked(&request.layers)?;
         let mut notes = Notes::begin("skymem_recall_seconds");
-        let query = self.asked(request, &History::default(), &mut notes).await.map(|asked| asked.query);
+        let query = self.asked(request, &History::default(), None, &mut notes).await.map(|asked| asked.query);
         let offers = match &query {
             Some(query) => {
-                self.note_locked(query, &mut notes).await;
-                self.ask(&layers, query, &mut notes).await
+                let (locked, offers) =
+                    tokio::join!(self.locked_gap(query), self.ask(&layers, query, &mut notes));
+                notes.gaps.extend(locked);
+                offers
             }
             None => Vec::new(),
         };

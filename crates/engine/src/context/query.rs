@@ -1,10 +1,12 @@
 //! A request becomes a question to memory: made safe, made self-contained, embedded and timed, once, for all layers.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono_tz::Tz;
 use skymem_core::{Embedder, Embedding, Gap, GapReason, Phrasing, Priority, Purpose, Query, Seq};
 use skymem_store::MemoryMode;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::rewrite::Rewrite;
@@ -23,18 +25,60 @@ pub(super) struct Asked {
     pub(super) mode: MemoryMode,
 }
 
+/// A question that is being embedded while its caller still looks up what else it asks memory with: embedding takes
+/// longer than that. Dropped, nobody waits for it any more.
+#[derive(Debug)]
+pub struct Ahead {
+    text: String,
+    embedding: JoinHandle<Embedded>,
+}
+
+/// A question's place in meaning, and the gap that says why there is none.
+type Embedded = (Option<Embedding>, Option<Gap>);
+
+impl Ahead {
+    /// What it was embedded as; `None` when `text` is not what is being embedded.
+    async fn of(mut self, text: &str) -> Option<Embedded> {
+        if self.text != text {
+            return None;
+        }
+        (&mut self.embedding).await.ok()
+    }
+}
+
+impl Drop for Ahead {
+    fn drop(&mut self) {
+        self.embedding.abort();
+    }
+}
+
 impl Memory {
+    /// Begins to embed the question that [`Memory::context_of`] will be asked.
+    #[must_use]
+    pub fn embed_ahead(&self, question: &str) -> Ahead {
+        let embedder = Arc::clone(&self.inner.embedder);
+        let deadline = self.embed_deadline();
+        let text = question.to_owned();
+        let embedding = tokio::spawn(async move { embed(embedder.as_ref(), &text, deadline).await });
+        Ahead { text: question.to_owned(), embedding }
+    }
+
+    fn embed_deadline(&self) -> Duration {
+        Duration::from_millis(self.inner.settings.context.embed_deadline_ms)
+    }
+
     /// The query for a request, and the window of its session; `None` when memory must not be asked.
-    pub(super) async fn asked(&self, request: &RecallRequest, history: &History, notes: &mut Notes) -> Option<Asked> {
+    pub(super) async fn asked(
+        &self,
+        request: &RecallRequest,
+        history: &History,
+        ahead: Option<Ahead>,
+        notes: &mut Notes,
+    ) -> Option<Asked> {
         let inner = &self.inner;
         let settings = &inner.settings.context;
         let deadline = Duration::from_millis(settings.recall_deadline_ms);
         let requested = request.memory.unwrap_or_default();
-        let mode = async {
-            let Some(session) = &request.session else { return Ok(requested) };
-            let session = inner.journal.session(request.user, session).await?;
-            Ok(session.map_or(requested, |session| session.memory.and(requested)))
-        };
         let read = async {
             match (history, &request.session) {
                 (History::Client(history), _) => Ok(Window::elsewhere(history)),
@@ -45,23 +89,32 @@ impl Memory {
             }
         };
         let accounted_for = self.accounted_for(request, history, deadline);
-        let embed_deadline = Duration::from_millis(settings.embed_deadline_ms);
+        let embed_deadline = self.embed_deadline();
+        let embedded = async {
+            let ahead = match ahead {
+                Some(ahead) => ahead.of(&request.text).await,
+                None => None,
+            };
+            match ahead {
+                Some(embedded) => embedded,
+                None => embed(inner.embedder.as_ref(), &request.text, embed_deadline).await,
+            }
+        };
         let understood = async {
-            let (mode, (window, window_took)) = tokio::join!(timeout(deadline, mode), timed(timeout(deadline, read)));
-            let reads = mode.as_ref().ok().and_then(|mode| mode.as_ref().ok()).unwrap_or(&requested).reads();
+            let setting = inner.journal.setting_of(request.user, request.session.as_ref());
+            let (setting, (window, window_took)) =
+                tokio::join!(timeout(deadline, setting), timed(timeout(deadline, read)));
+            let of_session = setting.as_ref().ok().and_then(|setting| setting.as_ref().ok()?.1);
+            let reads = of_session.map_or(requested, |mode| mode.and(requested)).reads();
             let rewrite = match &window {
                 Ok(Ok(window)) if reads => Some(timed(self.rephrased(&request.text, window, embed_deadline)).await),
                 _ => None,
             };
-            (mode, window, window_took, rewrite)
+            (setting, window, window_took, rewrite)
         };
         // The question itself is embedded while its rewrite is thought of.
-        let ((mode, window, window_took, rewrite), zone, accounted_for, ((embedding, embedder_gap), embed_took)) = tokio::join!(
-            understood,
-            timeout(deadline, inner.journal.timezone(request.user)),
-            accounted_for,
-            timed(embed(inner.embedder.as_ref(), &request.text, embed_deadline)),
-        );
+        let ((setting, window, window_took, rewrite), accounted_for, ((embedding, embedder_gap), embed_took)) =
+            tokio::join!(understood, accounted_for, timed(embedded));
         notes.took("window", window_took);
         notes.took("embed", embed_took);
         let rewrite = match rewrite {
@@ -72,7 +125,8 @@ impl Memory {
             }
             _ => None,
         };
-        let mode = notes.or_gap("session", mode).unwrap_or(requested);
+        let (zone, of_session) = notes.or_gap("session", setting).unwrap_or_default();
+        let mode = of_session.map_or(requested, |mode| mode.and(requested));
         let mut window = notes.or_gap("window", window).unwrap_or_default();
         match history {
             History::Journal { exchanges: Some(asked) } => window.keep(*asked, None),
@@ -84,7 +138,6 @@ impl Memory {
             return None;
         }
         notes.gaps.extend(embedder_gap);
-        let zone: Option<Tz> = notes.or_gap("timezone", zone).flatten();
         let asked_at = request.asked_at.unwrap_or_else(|| self.now());
         let query = Query {
             user: request.user,
@@ -144,7 +197,7 @@ async fn timed<T>(work: impl Future<Output = T>) -> (T, Duration) {
 
 /// The question's place in meaning. `None`, and the gap that says why, when the embedder is late or fails: then words
 /// alone must do.
-async fn embed(embedder: &dyn Embedder, text: &str, deadline: Duration) -> (Option<Embedding>, Option<Gap>) {
+async fn embed(embedder: &dyn Embedder, text: &str, deadline: Duration) -> Embedded {
     let text = sanitise(text);
     let asked = longest_end(&text, embedder);
     let gap = |reason, detail| Gap { of: "embedder".into(), reason, detail };
@@ -188,8 +241,6 @@ fn longest_end<'a>(text: &'a str, embedder: &dyn Embedder) -> &'a str {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::testing::ScriptedEmbedder;
 

@@ -23,6 +23,8 @@ pub(super) struct Own {
     pub(super) turn: NewTurn,
     /// The ids of the tool calls it makes or answers.
     pub(super) call: Option<String>,
+    /// With its secrets, when they are to be sealed.
+    pub(super) whole: Option<NewTurn>,
 }
 
 impl Link {
@@ -118,7 +120,7 @@ mod tests {
     use super::*;
 
     fn own(role: Role, text: &str) -> Own {
-        Own { turn: NewTurn::new(role, text), call: None }
+        Own { turn: NewTurn::new(role, text), call: None, whole: None }
     }
 
     fn ids(turns: &[(Role, &str)]) -> Vec<String> {

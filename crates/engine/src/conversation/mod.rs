@@ -14,11 +14,13 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use skymem_core::{Collection, ExchangeId, ExchangeKind, Role, SessionId, UserId};
 use skymem_store::{Append, Heard, MemoryMode, SessionChange};
+use uuid::Uuid;
 
 use crate::context::without_injected;
 use crate::error::EngineError;
 use crate::memory::Memory;
 use crate::record::{Content, NewTurn, Pace, TurnFate};
+use crate::secrets::Screened;
 
 use chain::{Link, MARK, Own};
 
@@ -126,7 +128,7 @@ impl HeardTurn {
         if let Some(parts) = &mut turn.parts {
             without_nul(parts);
         }
-        (!turn.text.trim().is_empty() || turn.parts.is_some()).then(|| Own { turn, call: self.call.clone() })
+        (!turn.text.trim().is_empty() || turn.parts.is_some()).then(|| Own { turn, call: self.call.clone(), whole: None })
     }
 }
 
@@ -160,16 +162,25 @@ impl Memory {
             return Err(EngineError::Refused("there is no message of a user".into()));
         }
         let talk = Talk { user: conversation.user, own: &own, users: &users };
-        let known = match &conversation.session {
-            Some(session) => self.known_in(&talk, session).await?,
-            None => self.known_anywhere(&talk).await?,
+        let (known, new) = match &conversation.session {
+            Some(session) => (self.known_in(&talk, session).await?, None),
+            // What begins is most likely new.
+            None if talk.is_alone() => {
+                let (known, new) = tokio::try_join!(self.known_anywhere(&talk), self.session_for(&talk))?;
+                (known, Some(new))
+            }
+            None => (self.known_anywhere(&talk).await?, None),
         };
         let Some(known) = known else {
-            let session = match &conversation.session {
-                Some(session) => session.clone(),
-                None => self.session_for(&talk).await?,
+            let (session, whole) = match (&conversation.session, new) {
+                (Some(session), _) => {
+                    let begins_with = self.inner.journal.begins_with(talk.user, session).await?;
+                    (session.clone(), begins_with.is_none())
+                }
+                // Nothing was said there yet.
+                (None, Some(new)) => (new, true),
+                (None, None) => (self.session_for(&talk).await?, true),
             };
-            let whole = self.inner.journal.begins_with(talk.user, &session).await?.is_none();
             let ids = chain::client_ids(&own, Link::BEGINNING);
             return Ok(Placed { session, exchanges: Vec::new(), whole, ids, from: 0, answered: false });
         };
@@ -202,10 +213,10 @@ impl Memory {
         if let Some(begun) = own.pop_if(|last| last.turn.role == Role::Assistant && last.call.is_none()) {
             ids.truncate(own.len());
             if let Some(answer) = answer.as_mut().filter(|answer| answer.turn.parts.is_none()) {
-                answer.turn.text.insert_str(0, &begun.turn.text);
+                answer.turn.text.insert_str(0, &begun.whole.unwrap_or(begun.turn).text);
             }
         }
-        own.extend(answer);
+        own.extend(self.clean(conversation.user, answer.into_iter().collect()).await?);
         ids.push(id_of_last(&own, &ids));
 
         let users: Vec<skymem_store::NewTurn> =
@@ -215,7 +226,15 @@ impl Memory {
         let mut turns = Vec::new();
         // Whether the answers that follow are to be written down.
         let mut wanted = true;
+        // What is sealed is told apart by its secrets too, in a name that is sealed with it: an edit may change them alone.
+        let mut held: Option<Uuid> = None;
         for (place, (own, id)) in own.into_iter().zip(ids).enumerate() {
+            if let Some(whole) = &own.whole {
+                let said = format!("{}{}", held.unwrap_or_default(), whole.text);
+                held = Some(Uuid::new_v5(&Uuid::NAMESPACE_OID, said.as_bytes()));
+            } else if is_users(&own) {
+                held = None;
+            }
             if is_users(&own) {
                 let gone =
                     purged.next().unwrap_or(false) || marks.get(place).is_some_and(|mark| passed_by.contains(mark));
@@ -229,7 +248,8 @@ impl Memory {
                 continue;
             }
             if place >= placed.from {
-                turns.push(skymem_store::NewTurn { client_id: Some(id), ..own.turn });
+                let id = held.map_or(id.clone(), |held| format!("{id}:{held}"));
+                turns.push(skymem_store::NewTurn { client_id: Some(id), ..own.whole.unwrap_or(own.turn) });
             }
         }
         // One more for the answer.
@@ -248,8 +268,9 @@ impl Memory {
     /// those.
     async fn clean(&self, user: UserId, own: Vec<Own>) -> Result<Vec<Own>, EngineError> {
         let (turns, calls): (Vec<_>, Vec<_>) = own.into_iter().map(|own| (own.turn, own.call)).unzip();
-        let (turns, _) = self.without_secrets(user, turns).await?;
-        Ok(turns.into_iter().zip(calls).map(|(turn, call)| Own { turn, call }).collect())
+        let Screened { turns, mut whole, .. } = self.screen(user, turns).await?;
+        let own = turns.into_iter().zip(calls).enumerate();
+        Ok(own.map(|(place, (turn, call))| Own { turn, call, whole: whole.remove(&place) }).collect())
     }
 
     /// What is known of a conversation in the session that its client names; `None` when nothing was heard there.

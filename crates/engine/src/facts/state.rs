@@ -78,7 +78,7 @@ impl Memory {
             statement.check().map_err(|bad| EngineError::Refused(format!("statement {}: {bad}", index + 1)))?;
         }
         let told = Told { occurred_at, ..Told::new(session, collection, source)? };
-        let (statements, secrets) = self.statements_without_secrets(user, statements).await?;
+        let (statements, secrets) = self.statements_without_secrets(user, &told.session, statements).await?;
         let about: Vec<String> = statements.iter().map(again::beginning).collect();
         let earlier = self.inner.journal.stated(user, &told.session, &about, statements.len()).await?;
         let ids = again::client_ids(&statements, occurred_at, &earlier, |predicate| graph.is_single(predicate));
@@ -245,6 +245,10 @@ pub(super) struct Told {
 }
 
 impl Told {
+    pub(super) fn session(&self) -> &SessionId {
+        &self.session
+    }
+
     /// Now; in the usual session and from the usual source where none is given.
     pub(super) fn new(
         session: Option<SessionId>,

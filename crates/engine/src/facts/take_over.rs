@@ -111,7 +111,7 @@ impl Memory {
         told: &Told,
         statements: Vec<Statement>,
     ) -> Result<Vec<TurnFate>, EngineError> {
-        let (statements, secrets) = self.statements_without_secrets(user, statements).await?;
+        let (statements, secrets) = self.statements_without_secrets(user, told.session(), statements).await?;
         let named = statements.into_iter().map(|statement| {
             let id = again::imported_id(&statement);
             (statement, id)

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::Value;
-use skymem_core::UserId;
 use skymem_core::facts::{Holds, Object, Statement};
-use skymem_store::{NewTurn, SecretPolicy};
+use skymem_core::{Collection, SessionId, UserId};
+use skymem_store::{NewTurn, SecretPolicy, SecretSetting};
 
 use super::{SecretsFound, mark, redact, told};
 use crate::error::EngineError;
@@ -23,38 +23,68 @@ pub struct SecretsMet {
     pub policy: SecretPolicy,
     /// How many there were of each kind.
     pub found: SecretsFound,
+    /// The sealed collection that what holds them goes to, when the policy is to seal them.
+    pub collection: Option<Collection>,
+}
+
+/// Turns that were looked through for secrets.
+#[derive(Debug, Default)]
+pub(crate) struct Screened {
+    /// As they may stand in the clear.
+    pub(crate) turns: Vec<NewTurn>,
+    /// Those among them that hold secrets to be sealed, whole, by their place.
+    pub(crate) whole: BTreeMap<usize, NewTurn>,
+    /// What was met.
+    pub(crate) met: SecretsMet,
 }
 
 impl Memory {
-    /// What is done about secrets in what `user` tells: what they said, else the server's setting.
+    /// What is done about secrets in what `user` tells: what they said, else the server's setting; and where they go when
+    /// they are sealed.
     ///
     /// # Errors
     ///
     /// When the database gave no answer.
-    pub async fn secret_policy(&self, user: UserId) -> Result<SecretPolicy, EngineError> {
-        let own = self.inner.journal.secret_policy(user).await?;
-        Ok(own.unwrap_or(self.inner.settings.secrets.policy))
+    pub async fn secret_policy(&self, user: UserId) -> Result<(SecretPolicy, Option<Collection>), EngineError> {
+        let SecretSetting { policy, collection } = self.inner.journal.secret_setting(user).await?;
+        Ok((policy.unwrap_or(self.inner.settings.secrets.policy), collection))
     }
 
-    /// Says what is done about secrets in what `user` tells; `None` for what the server's setting says. Holds for what is
-    /// told from now on.
+    /// Says what is done about secrets in what `user` tells, and which sealed collection they go to; `Some(None)` for what
+    /// the server's setting says, and for no collection. Holds for what is told from now on.
     ///
     /// # Errors
     ///
-    /// [`EngineError::Refused`] for a policy that this server cannot keep.
-    pub async fn set_secret_policy(&self, user: UserId, policy: Option<SecretPolicy>) -> Result<(), EngineError> {
-        if policy == Some(SecretPolicy::Seal) {
-            return Err(EngineError::Refused(NO_SEALING.into()));
-        }
-        Ok(self.journal().set_secret_policy(user, policy).await?)
-    }
-
-    /// Has the user's policy about secrets done on `turns`. Idempotent: what was redacted holds no secret any more.
-    pub(crate) async fn without_secrets(
+    /// [`EngineError::Refused`] when secrets are to be sealed and there is no sealed collection that they would go to.
+    pub async fn set_secrets(
         &self,
         user: UserId,
-        turns: Vec<NewTurn>,
-    ) -> Result<(Vec<NewTurn>, SecretsMet), EngineError> {
+        policy: Option<Option<SecretPolicy>>,
+        collection: Option<Option<Collection>>,
+    ) -> Result<(), EngineError> {
+        let mut setting = self.inner.journal.secret_setting(user).await?;
+        setting.policy = policy.unwrap_or(setting.policy);
+        setting.collection = collection.unwrap_or(setting.collection);
+        match &setting.collection {
+            None if setting.policy == Some(SecretPolicy::Seal) => return Err(EngineError::Refused(NOWHERE.into())),
+            Some(named) if !self.is_sealed(user, named).await? => {
+                return Err(EngineError::Refused(format!(
+                    "collection {named} is not sealed: seal it first, with `skymem vault seal {named}`"
+                )));
+            }
+            _ => {}
+        }
+        Ok(self.journal().set_secret_setting(user, &setting).await?)
+    }
+
+    async fn is_sealed(&self, user: UserId, collection: &Collection) -> Result<bool, EngineError> {
+        let sealed = self.inner.journal.sealed_collections(user).await?;
+        Ok(sealed.iter().any(|sealed| sealed.collection == *collection))
+    }
+
+    /// Looks `turns` through and has the user's policy about secrets done on them. Idempotent where they are redacted: then
+    /// there are none any more.
+    pub(crate) async fn screen(&self, user: UserId, turns: Vec<NewTurn>) -> Result<Screened, EngineError> {
         let length: usize = turns.iter().map(|turn| turn.text.len()).sum();
         let (mut turns, cleaned, found) = if length < LONG {
             look_through(turns)
@@ -66,27 +96,40 @@ impl Memory {
             tokio::task::spawn_blocking(|| look_through(turns)).await.map_err(broken)?
         };
         if found.is_empty() {
-            return Ok((turns, SecretsMet::default()));
+            return Ok(Screened { turns, ..Screened::default() });
         }
-        let policy = self.secret_policy(user).await?;
-        match policy {
-            SecretPolicy::Allow => {}
-            SecretPolicy::Redact => {
-                for (place, turn) in cleaned {
-                    if let Some(slot) = turns.get_mut(place) {
-                        *slot = turn;
+        let met = self.met(user, found).await?;
+        let mut whole = BTreeMap::new();
+        if met.policy != SecretPolicy::Allow {
+            for (place, turn) in cleaned {
+                if let Some(slot) = turns.get_mut(place) {
+                    let held = std::mem::replace(slot, turn);
+                    if met.policy == SecretPolicy::Seal {
+                        whole.insert(place, held);
                     }
                 }
             }
-            SecretPolicy::Seal => return Err(EngineError::Refused(NO_SEALING.into())),
         }
-        Ok((turns, SecretsMet { policy, found }))
+        Ok(Screened { turns, whole, met })
     }
 
-    /// Has the user's policy about secrets done on statements, before they are named by what they say.
+    /// What is done about secrets that were found.
+    async fn met(&self, user: UserId, found: SecretsFound) -> Result<SecretsMet, EngineError> {
+        let (policy, collection) = self.secret_policy(user).await?;
+        let collection = collection.filter(|_| policy == SecretPolicy::Seal);
+        if policy == SecretPolicy::Seal && collection.is_none() {
+            return Err(EngineError::Refused(NOWHERE.into()));
+        }
+        Ok(SecretsMet { policy, found, collection })
+    }
+
+    /// Has the user's policy about secrets done on statements, before they are named by what they say. Facts are kept in the
+    /// clear: where secrets are sealed, the statement is kept without them, and the whole of it goes as a note to the sealed
+    /// collection, beside `session`.
     pub(crate) async fn statements_without_secrets(
         &self,
         user: UserId,
+        session: &SessionId,
         statements: Vec<Statement>,
     ) -> Result<(Vec<Statement>, SecretsMet), EngineError> {
         let mut found = SecretsFound::default();
@@ -95,18 +138,20 @@ impl Memory {
         if found.is_empty() {
             return Ok((statements, SecretsMet::default()));
         }
-        let policy = self.secret_policy(user).await?;
-        let kept = match policy {
-            SecretPolicy::Allow => statements,
-            SecretPolicy::Redact => cleaned,
-            SecretPolicy::Seal => return Err(EngineError::Refused(NO_SEALING.into())),
-        };
-        Ok((kept, SecretsMet { policy, found }))
+        let met = self.met(user, found).await?;
+        if met.policy == SecretPolicy::Allow {
+            return Ok((statements, met));
+        }
+        if let Some(collection) = &met.collection {
+            let held = statements.iter().zip(&cleaned).filter(|(whole, clean)| whole != clean);
+            self.seal_notes(user, collection, session, held.map(|(whole, _)| whole.to_string()).collect()).await?;
+        }
+        Ok((cleaned, met))
     }
 }
 
-const NO_SEALING: &str =
-    "secrets cannot be sealed: there is no sealed collection they would go to; say `redact` or `allow`";
+const NOWHERE: &str = "secrets are to be sealed, and no sealed collection is named that they would go to: \
+                       name one as `secrets_collection`, with `skymem secrets seal --collection NAME`";
 
 impl SecretsMet {
     /// Adds what else was met in the same request.
@@ -114,7 +159,7 @@ impl SecretsMet {
         if other.found.is_empty() {
             return;
         }
-        self.policy = other.policy;
+        (self.policy, self.collection) = (other.policy, other.collection);
         for (kind, count) in other.found.0 {
             *self.found.0.entry(kind).or_default() += count;
         }

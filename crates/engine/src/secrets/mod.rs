@@ -4,12 +4,14 @@
 //! word for a secret: what is left out of a memory cannot be brought back. The shapes are in [`shapes`], what only its
 //! surroundings give away in [`told`], card numbers in [`cards`], private keys in [`blocks`].
 //!
-//! [`clean`] applies a user's [`SecretPolicy`] to turns, at the one place where text enters the journal.
+//! [`clean`] applies a user's [`SecretPolicy`] to turns, at the one place where text enters the journal; [`seal`] has whole
+//! exchanges written into a sealed collection instead.
 
 mod blocks;
 mod cards;
 mod clean;
 mod likeness;
+mod seal;
 mod shapes;
 #[cfg(test)]
 mod tests;
@@ -23,6 +25,7 @@ use serde::{Deserialize, Serialize};
 pub use skymem_store::SecretPolicy;
 
 pub use clean::SecretsMet;
+pub(crate) use clean::Screened;
 
 /// `[engine.secrets]`: what is done about secrets in what is to be remembered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

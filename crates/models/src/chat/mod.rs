@@ -16,7 +16,7 @@ mod settings;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use skymem_core::{ChatModel, ChatModels, ModelError, SharedChatModel};
+use skymem_core::{ChatModel, ChatModels, Ledger, ModelError, SharedChatModel};
 use tokio::sync::Semaphore;
 
 use crate::http::refused;
@@ -29,10 +29,10 @@ use settings::OneModel;
 pub use scripted::{ScriptedAnswer, ScriptedChat};
 pub use settings::{ChatKind, ChatSettings, RewriterSettings};
 
-/// Opens the chat models that `settings` ask for; asks them nothing. `now` tells when a day of tokens is over.
+/// Opens the chat models that `settings` ask for; asks them nothing. `now` tells when a day of tokens is over; `ledger`
+/// keeps what was spent of it. Without one a restart begins the count anew.
 ///
-/// When nothing is configured for the rewriter, it is the main model: one GPU, one model, one limit. A restart begins the
-/// count of the day's tokens anew.
+/// When nothing is configured for the rewriter, it is the main model: one GPU, one model, one limit.
 ///
 /// # Errors
 ///
@@ -40,9 +40,10 @@ pub use settings::{ChatKind, ChatSettings, RewriterSettings};
 pub fn open_chat(
     settings: &ChatSettings,
     now: impl Fn() -> DateTime<Utc> + Send + Sync + 'static,
+    ledger: Option<Arc<dyn Ledger>>,
 ) -> Result<ChatModels, ModelError> {
     settings.check().map_err(refused)?;
-    assemble(settings, Arc::new(now), open_one)
+    assemble(settings, Arc::new(now), ledger, open_one)
 }
 
 type Now = Arc<dyn Fn() -> DateTime<Utc> + Send + Sync>;
@@ -51,10 +52,12 @@ type Now = Arc<dyn Fn() -> DateTime<Utc> + Send + Sync>;
 fn assemble<M: ChatModel + 'static>(
     settings: &ChatSettings,
     now: Now,
+    ledger: Option<Arc<dyn Ledger>>,
     open: impl Fn(&OneModel) -> Result<M, ModelError>,
 ) -> Result<ChatModels, ModelError> {
     let new_turns = |one: &OneModel| Arc::new(Semaphore::new(one.concurrency));
-    let new_purse = |one: &OneModel| Arc::new(Purse::new(one.section, one.daily_tokens, Arc::clone(&now)));
+    let new_purse =
+        |one: &OneModel| Arc::new(Purse::new(one.section, one.daily_tokens, Arc::clone(&now), ledger.clone()));
     let guarded = |one: &OneModel, turns: &Arc<Semaphore>, purse: &Arc<Purse>| {
         Ok(Arc::new(Guarded::new(open(one)?, Arc::clone(turns), Arc::clone(purse))) as SharedChatModel)
     };
@@ -103,7 +106,7 @@ mod tests {
         };
         let scripted = ScriptedChat::saying([ScriptedAnswer::Hangs]);
         let now: Now = Arc::new(|| DateTime::<Utc>::UNIX_EPOCH);
-        let ChatModels { main, rewriter } = assemble(&settings, now, |_| Ok(scripted.clone())).unwrap();
+        let ChatModels { main, rewriter } = assemble(&settings, now, None, |_| Ok(scripted.clone())).unwrap();
         let (main, rewriter) = (main.unwrap(), rewriter.unwrap());
         let question = ChatRequest {
             purpose: "test",

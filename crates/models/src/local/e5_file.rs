@@ -1,8 +1,7 @@
 //! Reads `e5-small-q4.bin`: multilingual-e5-small with 4-bit weights and its tokenizer, in one file.
 //!
 //! Little-endian throughout. A head (magic, version, sizes), the pieces of the tokenizer, its replacements of characters,
-//! a directory of tensors, the tensors. Matrices are blocks of 32 weights, row by row: an `f16` scale, then sixteen bytes
-//! whose low halves are the first sixteen weights and whose high halves are the others, each moved up by eight.
+//! a directory of tensors, the tensors. Matrices are packed weights, row by row: see [`super::blocks`].
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -11,15 +10,13 @@ use std::sync::Arc;
 use half::f16;
 use memmap2::Mmap;
 
-use super::encoder::{Sizes, Tensors, Words};
+use super::blocks::{BLOCK, BLOCK_BYTES, Packed};
+use super::encoder::{Sizes, Tensors, Weights, Words};
 use super::tokenizer::Tokenizer;
 use super::unigram::Unigram;
 
 const MAGIC: &[u8] = b"E5S1";
 const VERSION: u32 = 1;
-/// Weights in a block, and the bytes it takes.
-const BLOCK_WEIGHTS: usize = 32;
-const BLOCK_BYTES: usize = 18;
 
 /// The file, looked through but not yet unpacked.
 pub(crate) struct E5File {
@@ -38,7 +35,7 @@ impl E5File {
         let [width, layers, heads, inner_width, words, positions, _kinds] = reader.numbers()?;
         let epsilon = reader.f32()?;
         let sizes = Sizes { width, layers, heads, inner_width, words, positions, epsilon };
-        if reader.number()? != BLOCK_WEIGHTS {
+        if reader.number()? != BLOCK {
             return Err("its weights are packed in an unknown way".into());
         }
         let tokenizer = read_tokenizer(&mut reader, words)?;
@@ -63,16 +60,16 @@ impl Tensors for E5File {
         Ok(numbers.iter().map(|number| f32::from_le_bytes(*number)).collect())
     }
 
-    fn matrix(&self, name: &str, rows: usize, columns: usize) -> Result<Vec<f32>, String> {
-        let blocks = self.section(name, rows * columns / BLOCK_WEIGHTS * BLOCK_BYTES)?;
-        let mut weights = vec![0.0; rows * columns];
-        add_unpacked(blocks, &mut weights);
-        Ok(weights)
+    fn weights(&self, names: &[String], rows: usize, columns: usize) -> Result<Weights, String> {
+        let row_bytes = columns / BLOCK * BLOCK_BYTES;
+        let parts = names.iter().map(|name| self.section(name, rows * row_bytes)).collect::<Result<Vec<_>, _>>()?;
+        let outputs = parts.into_iter().flat_map(|part| part.chunks(row_bytes.max(1)));
+        Packed::of(columns, outputs).map(Weights::Packed)
     }
 
     fn words(&self) -> Result<Box<dyn Words>, String> {
         let Sizes { width, words, .. } = self.sizes;
-        let row_bytes = width / BLOCK_WEIGHTS * BLOCK_BYTES;
+        let row_bytes = width / BLOCK * BLOCK_BYTES;
         self.section("emb.word", words * row_bytes)?;
         let start = self.directory.get("emb.word").map_or(0, |range| range.start);
         Ok(Box::new(PackedWords { map: self.map.clone(), start, row_bytes }))
@@ -96,9 +93,9 @@ impl Words for PackedWords {
 /// Adds the weights of `blocks` to `row`.
 fn add_unpacked(blocks: &[u8], row: &mut [f32]) {
     let (blocks, _) = blocks.as_chunks::<BLOCK_BYTES>();
-    for (&[scale_low, scale_high, ref halves @ ..], weights) in blocks.iter().zip(row.chunks_exact_mut(BLOCK_WEIGHTS)) {
+    for (&[scale_low, scale_high, ref halves @ ..], weights) in blocks.iter().zip(row.chunks_exact_mut(BLOCK)) {
         let scale = f16::from_le_bytes([scale_low, scale_high]).to_f32();
-        let (low, high) = weights.split_at_mut(BLOCK_WEIGHTS / 2);
+        let (low, high) = weights.split_at_mut(BLOCK / 2);
         for ((byte, low), high) in halves.iter().zip(low).zip(high) {
             *low += (f32::from(byte & 0x0F) - 8.0) * scale;
             *high += (f32::from(byte >> 4) - 8.0) * scale;

@@ -3,6 +3,7 @@
 //! The tokens of all texts of a pass stand in one matrix, a row each, without padding: the layers see only that, and
 //! weights are fetched once per pass. Only attention looks at each text by itself.
 
+use super::blocks::{Packed, Rounded};
 use super::math::{Norm, Shape, add_bias, add_bias_and_gelu, multiply, softmax, unit_mean};
 
 /// A loaded model.
@@ -36,8 +37,8 @@ pub(crate) trait Tensors {
     fn sizes(&self) -> Sizes;
     /// Numbers that are never packed.
     fn vector(&self, name: &str, length: usize) -> Result<Vec<f32>, String>;
-    /// The weights of a layer, row by row; a file may keep them packed.
-    fn matrix(&self, name: &str, rows: usize, columns: usize) -> Result<Vec<f32>, String>;
+    /// The weights of a layer: those of these names below each other, each of `rows` rows.
+    fn weights(&self, names: &[String], rows: usize, columns: usize) -> Result<Weights, String>;
     fn words(&self) -> Result<Box<dyn Words>, String>;
 }
 
@@ -57,10 +58,18 @@ struct Layer {
     output_norm: Norm,
 }
 
-/// Weights by input, so that the outputs of one input stand together, and a bias for each output.
+/// Weights, and a bias for each output.
 struct Linear {
-    weights: Vec<f32>,
+    weights: Weights,
     bias: Vec<f32>,
+}
+
+/// Weights as they are multiplied.
+pub(crate) enum Weights {
+    /// By input, so that the outputs of one input stand together.
+    Plain(Vec<f32>),
+    /// As a file packs them.
+    Packed(Packed),
 }
 
 /// Room for the numbers of a pass; kept between passes.
@@ -72,6 +81,7 @@ pub(crate) struct Scratch {
     context: Vec<f32>,
     inner: Vec<f32>,
     output: Vec<f32>,
+    rounded: Rounded,
 }
 
 impl Encoder {
@@ -141,20 +151,20 @@ impl Encoder {
         self.place_words(texts, &mut scratch.rows);
         self.norm.apply(&mut scratch.rows);
         for layer in &self.layers {
-            let rows = &mut scratch.rows;
-            layer.attend.apply(rows, &mut scratch.attend, tokens);
+            let (rows, rounded) = (&mut scratch.rows, &mut scratch.rounded);
+            layer.attend.apply(rows, &mut scratch.attend, rounded);
             add_bias(&mut scratch.attend, &layer.attend.bias);
             let mut start = 0;
             for text in texts {
                 self.attend(&scratch.attend, &mut scratch.context, &mut scratch.shares, start, text.len());
                 start += text.len();
             }
-            layer.join.apply(&scratch.context, &mut scratch.output, tokens);
+            layer.join.apply(&scratch.context, &mut scratch.output, rounded);
             layer.attention_norm.add_and_apply(rows, &scratch.output, &layer.join.bias);
 
-            layer.widen.apply(rows, &mut scratch.inner, tokens);
+            layer.widen.apply(rows, &mut scratch.inner, rounded);
             add_bias_and_gelu(&mut scratch.inner, &layer.widen.bias);
-            layer.narrow.apply(&scratch.inner, &mut scratch.output, tokens);
+            layer.narrow.apply(&scratch.inner, &mut scratch.output, rounded);
             layer.output_norm.add_and_apply(rows, &scratch.output, &layer.narrow.bias);
         }
         let mut rest = scratch.rows.as_slice();
@@ -203,33 +213,44 @@ impl Encoder {
 impl Linear {
     /// Puts the parts of that name, each of `outputs` rows, beside each other.
     fn load(tensors: &dyn Tensors, parts: &[String], inputs: usize, outputs: usize) -> Result<Self, String> {
-        let mut matrices = Vec::with_capacity(parts.len());
+        let names = |kind: &str| parts.iter().map(|part| format!("{part}.{kind}")).collect::<Vec<String>>();
         let mut bias = Vec::with_capacity(parts.len() * outputs);
-        for part in parts {
-            matrices.push(tensors.matrix(&format!("{part}.w"), outputs, inputs)?);
-            bias.extend(tensors.vector(&format!("{part}.b"), outputs)?);
+        for name in names("b") {
+            bias.extend(tensors.vector(&name, outputs)?);
         }
-        let mut weights = vec![0.0; inputs * bias.len()];
-        let rows = matrices.iter().flat_map(|matrix| matrix.chunks_exact(inputs));
-        for (output, row) in rows.enumerate() {
-            for (input, weight) in row.iter().enumerate() {
-                weights[input * bias.len() + output] = *weight;
-            }
-        }
-        Ok(Self { weights, bias })
+        Ok(Self { weights: tensors.weights(&names("w"), outputs, inputs)?, bias })
     }
 
     /// The product alone; the bias is added in one go with what comes next.
-    fn apply(&self, rows: &[f32], out: &mut [f32], tokens: usize) {
-        let outputs = self.bias.len();
-        let inputs = self.weights.len() / outputs;
-        multiply(
-            (out, Shape::dense(tokens, outputs)),
-            (rows, Shape::dense(tokens, inputs)),
-            (&self.weights, Shape::dense(inputs, outputs)),
-            false,
-            1.0,
-        );
+    fn apply(&self, rows: &[f32], out: &mut [f32], rounded: &mut Rounded) {
+        match &self.weights {
+            Weights::Packed(weights) => weights.apply(rows, out, rounded),
+            Weights::Plain(weights) => {
+                let outputs = self.bias.len();
+                let (inputs, tokens) = (weights.len() / outputs, out.len() / outputs);
+                multiply(
+                    (out, Shape::dense(tokens, outputs)),
+                    (rows, Shape::dense(tokens, inputs)),
+                    (weights, Shape::dense(inputs, outputs)),
+                    false,
+                    1.0,
+                );
+            }
+        }
+    }
+}
+
+impl Weights {
+    /// Of the weights of each output, one after the other.
+    pub(crate) fn plain(outputs: &[f32], inputs: usize) -> Self {
+        let count = outputs.len() / inputs;
+        let mut weights = vec![0.0; outputs.len()];
+        for (output, row) in outputs.chunks_exact(inputs).enumerate() {
+            for (input, weight) in row.iter().enumerate() {
+                weights[input * count + output] = *weight;
+            }
+        }
+        Self::Plain(weights)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use memmap2::Mmap;
 use safetensors::{Dtype, SafeTensors};
 
-use super::encoder::{Sizes, Tensors, Words};
+use super::encoder::{Sizes, Tensors, Weights, Words};
 
 /// The file of weights.
 pub(crate) struct MiniLm {
@@ -46,8 +46,12 @@ impl Tensors for MiniLm {
         Ok(numbers(self.section(name, length)?).collect())
     }
 
-    fn matrix(&self, name: &str, rows: usize, columns: usize) -> Result<Vec<f32>, String> {
-        self.vector(name, rows * columns)
+    fn weights(&self, names: &[String], rows: usize, columns: usize) -> Result<Weights, String> {
+        let mut weights = Vec::with_capacity(names.len() * rows * columns);
+        for name in names {
+            weights.extend(numbers(self.section(name, rows * columns)?));
+        }
+        Ok(Weights::plain(&weights, columns))
     }
 
     fn words(&self) -> Result<Box<dyn Words>, String> {

@@ -1,5 +1,6 @@
 //! The embedder in this process: a file of weights, an encoder, and threads to run it on.
 
+mod blocks;
 mod e5_file;
 mod encoder;
 mod math;

@@ -25,7 +25,7 @@ fn settings(server: &Server, kind: ChatKind) -> ChatSettings {
 }
 
 fn open(settings: &ChatSettings) -> Result<ChatModels, ModelError> {
-    open_chat(settings, || DateTime::<Utc>::UNIX_EPOCH)
+    open_chat(settings, || DateTime::<Utc>::UNIX_EPOCH, None)
 }
 
 fn main_of(server: &Server, kind: ChatKind) -> SharedChatModel {

@@ -12,7 +12,7 @@ use crate::body::Json;
 use crate::error::ApiError;
 use crate::wire::{Moment, Word, Words};
 
-/// Lists the keys of a user, newest first. Their secrets are not known.
+/// Lists the keys of a user, oldest first. Their secrets are not known.
 #[utoipa::path(
     operation_id = "list_keys", tag = "keys", security(("key" = ["admin"])),
     responses((status = 200, description = "The keys", body = KeysAnswer)),
@@ -150,7 +150,7 @@ impl From<Key> for KeyAnswer {
 /// The keys of a user.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct KeysAnswer {
-    /// The keys, newest first.
+    /// The keys, oldest first.
     keys: Vec<KeyAnswer>,
 }
 

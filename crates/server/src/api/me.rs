@@ -3,6 +3,7 @@
 use actix_web::web::{Data, Json as Answer};
 use actix_web::{get, patch};
 use serde::{Deserialize, Serialize};
+use skymem_core::Collection;
 use skymem_engine::{Memory, Profile, Scope, SecretPolicy};
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -33,15 +34,16 @@ pub(crate) async fn change(
     memory: Data<Memory>,
     body: Json<MeBody>,
 ) -> Result<Answer<MeAnswer>, ApiError> {
-    let MeBody { timezone, secrets } = body.into_inner();
-    if timezone.is_none() && secrets == Change::Leave {
-        return Err(ApiError::invalid("", "give `timezone` or `secrets`, or both"));
+    let MeBody { timezone, secrets, secrets_collection } = body.into_inner();
+    let (policy, collection) = (secrets.into_patch(|policy| policy.0), secrets_collection.into_patch(|name| name));
+    if timezone.is_none() && policy.is_none() && collection.is_none() {
+        return Err(ApiError::invalid("", "give `timezone`, `secrets` or `secrets_collection`, or several of them"));
     }
     if let Some(timezone) = timezone {
         memory.set_timezone(who.user, &timezone.0).await?;
     }
-    if let Some(policy) = secrets.into_patch(|policy| policy.0) {
-        memory.set_secret_policy(who.user, policy).await?;
+    if policy.is_some() || collection.is_some() {
+        memory.set_secrets(who.user, policy, collection).await?;
     }
     MeAnswer::found(memory.profile(who.user).await?, &who)
 }
@@ -54,10 +56,15 @@ pub(crate) struct MeBody {
     #[schema(value_type = Option<String>, example = "Europe/Berlin")]
     timezone: Option<Words<64>>,
     /// What is done about tokens, private keys, card numbers and passwords in what you tell from now on: `redact` keeps
-    /// `[secret: ...]` in their place, `allow` keeps them as they are; null for the server's setting.
+    /// `[secret: ...]` in their place, `allow` keeps them as they are, `seal` has each exchange that holds one written into
+    /// `secrets_collection`; null for the server's setting.
     #[serde(default)]
     #[schema(value_type = Option<String>, example = "redact")]
     secrets: Change<Word<SecretPolicy>>,
+    /// The sealed collection that secrets go to when they are sealed; null for none.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, max_length = 64)]
+    secrets_collection: Change<Collection>,
 }
 
 /// Whose memory it is, and what may be done with it.
@@ -69,8 +76,10 @@ pub(crate) struct MeAnswer {
     user_id: Uuid,
     /// The zone their "yesterday" is in.
     timezone: &'static str,
-    /// What is done about secrets in what they tell: `redact` or `allow`.
+    /// What is done about secrets in what they tell: `redact`, `allow` or `seal`.
     secrets: &'static str,
+    /// The sealed collection that they go to when they are sealed.
+    secrets_collection: Option<String>,
     /// The id of the key; null when no key is asked for.
     key: Option<String>,
     /// What it may do: `read`, `write`, `admin`; the last stands for all.
@@ -79,12 +88,13 @@ pub(crate) struct MeAnswer {
 
 impl MeAnswer {
     fn found(profile: Option<Profile>, who: &Principal) -> Result<Answer<Self>, ApiError> {
-        let Profile { user, timezone, secrets } = profile.ok_or_else(|| ApiError::not_found("such user"))?;
+        let Profile { user, timezone, secrets, secrets_collection } = profile.ok_or_else(|| ApiError::not_found("such user"))?;
         Ok(Answer(Self {
             user: user.name.into(),
             user_id: user.id.0,
             timezone: timezone.name(),
             secrets: secrets.as_str(),
+            secrets_collection: secrets_collection.map(String::from),
             key: who.key.as_ref().map(ToString::to_string),
             scopes: who.scopes.iter().copied().map(Scope::as_str).collect(),
         }))

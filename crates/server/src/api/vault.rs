@@ -12,7 +12,7 @@ use skymem_engine::{Memory, SealedView};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::api::collections::CollectionPath;
-use crate::auth::{Reader, Writer};
+use crate::auth::{Door, Reader, Writer};
 use crate::body::Json;
 use crate::error::ApiError;
 use crate::wire::{Whole, Words};
@@ -82,13 +82,18 @@ pub(crate) async fn show(
 pub(crate) async fn unlock(
     who: Reader,
     memory: Data<Memory>,
+    door: Data<Door>,
     path: Path<CollectionPath>,
     body: Json<UnlockBody>,
 ) -> Result<Answer<SealedAnswer>, ApiError> {
     let UnlockBody { identity, passphrase, minutes } = body.into_inner();
     let with = match (identity, passphrase) {
         (Some(identity), None) => UnlockWith::Identity(identity.0),
-        (None, Some(passphrase)) => UnlockWith::Passphrase(passphrase.0),
+        (None, Some(passphrase)) => {
+            // Of an identity nobody guesses; a passphrase is as good as its owner made it.
+            door.rates.may_try_passphrase(who.user, &path.collection)?;
+            UnlockWith::Passphrase(passphrase.0)
+        }
         _ => return Err(ApiError::invalid("", "give either `identity` or `passphrase`")),
     };
     let minutes = minutes.map(|minutes| minutes.0);

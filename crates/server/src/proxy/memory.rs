@@ -117,6 +117,8 @@ pub(crate) async fn plan(
         return Ok(as_it_came(Status::Off));
     }
     let left = || settings.context_deadline().saturating_sub(begun.elapsed());
+    let question = end_of(&question);
+    let ahead = mode.reads().then(|| memory.embed_ahead(question));
     let acting = who::acting_for(who, person.as_deref(), settings.identities, door, memory);
     let user = match timeout(left(), acting).await {
         Ok(Ok(user)) => user,
@@ -134,9 +136,9 @@ pub(crate) async fn plan(
     let placed = within(left(), acting_for(user, memory.place(&conversation))).await;
     let asked = match &placed {
         Ok(placed) if mode.reads() => {
-            let about = Asked { user, mode, question: &question, history, placed, switches: &switches };
+            let about = Asked { user, mode, question, history, placed, switches: &switches };
             let model = chat.model.as_ref().map(|model| model.text.trim_end_matches(suffix.unwrap_or_default()));
-            within(left(), acting_for(user, memory.context(&about.request(settings, model)))).await.map(Some)
+            within(left(), acting_for(user, memory.context_of(&about.request(settings, model), ahead))).await.map(Some)
         }
         Ok(_) => Ok(None),
         Err(why) => Err(*why),
@@ -177,6 +179,12 @@ pub(crate) async fn plan(
         });
     }
     Ok(plan)
+}
+
+/// As much of a question as it is asked with.
+fn end_of(question: &str) -> &str {
+    let start = question.ceil_char_boundary(question.len().saturating_sub(LONGEST_QUESTION));
+    question.get(start..).unwrap_or_default()
 }
 
 /// What a key may have memory do.
@@ -240,8 +248,7 @@ struct Asked<'a> {
 
 impl Asked<'_> {
     fn request(self, settings: &ProxySettings, model: Option<&str>) -> ContextRequest {
-        let start = self.question.ceil_char_boundary(self.question.len().saturating_sub(LONGEST_QUESTION));
-        let question = self.question.get(start..).unwrap_or_default();
+        let question = self.question;
         let filter = Filter { collections: self.switches.collection.iter().cloned().collect(), ..Filter::default() };
         let ask = RecallRequest {
             session: Some(self.placed.session.clone()),

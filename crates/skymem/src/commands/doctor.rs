@@ -429,7 +429,7 @@ impl ChatState {
 /// The models that a server started from here would ask.
 async fn configured_chat(config: &Config) -> Result<Vec<ChatState>> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let ChatModels { main, rewriter } = open_chat(config, &clock)?;
+    let ChatModels { main, rewriter } = open_chat(config, &clock, None)?;
     let mut states = Vec::new();
     if let Some(main) = &main {
         states.push(ChatState::of_model("main", main).await);

@@ -136,7 +136,7 @@ impl Eval {
 /// The model that answers what scripts want answered, if one is configured.
 fn chat_model(context: &Context) -> Result<Option<SharedChatModel>> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    Ok(open_chat(&context.loaded()?.config, &clock)?.main)
+    Ok(open_chat(&context.loaded()?.config, &clock, None)?.main)
 }
 
 /// Unlike that of any other run on the same server.

@@ -41,10 +41,14 @@ pub(crate) enum Key {
         /// The key's id, as `skymem key list` prints it
         id: String,
     },
-    /// Make a new key like an old one, which is taken back
+    /// Make a new key like an old one, which is taken back: at once, or when clients had time to change over
+    #[command(after_help = "Examples:\n  skymem key rotate 0123456789abcdef\n  skymem key rotate 0123456789abcdef --overlap-hours 24")]
     Rotate {
         /// The key's id, as `skymem key list` prints it
         id: String,
+        /// Hours for which the old one opens yet
+        #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=8_760))]
+        overlap_hours: u16,
     },
 }
 
@@ -109,9 +113,10 @@ impl Key {
                 keys.revoke(user.id, &key.id, now).await?;
                 Ok(Outcome::new(format!("Revoked key {id} ({}).", key.name), shown(&user, &key)))
             }
-            Key::Rotate { id } => {
+            Key::Rotate { id, overlap_hours } => {
                 let (user, key) = find(&journal, &keys, &id).await?;
-                match keys.rotate(user.id, &key.id, now, now).await? {
+                let old_until = now + TimeDelta::hours(i64::from(overlap_hours));
+                match keys.rotate(user.id, &key.id, now, old_until).await? {
                     Some(new) => Ok(made(&new, &user)),
                     None => bail!("key {id} opens nothing any more: make a new one with `skymem key create`"),
                 }

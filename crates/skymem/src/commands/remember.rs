@@ -63,10 +63,15 @@ impl Remember {
             "known" => format!("Known already, as {exchange}."),
             other => format!("Not kept: {}.", other.replace('_', " ")),
         };
-        if text_at(&answer, "/secrets/policy") == "redact" {
-            let kinds = answer.pointer("/secrets/found").and_then(Value::as_object);
-            let kinds: Vec<&str> = kinds.into_iter().flatten().map(|(kind, _)| kind.as_str()).collect();
-            text.push_str(&format!(" Left out: {}. `skymem secrets` says why.", kinds.join(", ")));
+        let kinds = answer.pointer("/secrets/found").and_then(Value::as_object);
+        let kinds = kinds.into_iter().flatten().map(|(kind, _)| kind.as_str()).collect::<Vec<&str>>().join(", ");
+        match text_at(&answer, "/secrets/policy") {
+            "redact" => text.push_str(&format!(" Left out: {kinds}. `skymem secrets` says why.")),
+            "seal" => {
+                let collection = text_at(&answer, "/secrets/collection");
+                text.push_str(&format!(" Sealed in {collection}, for it holds: {kinds}."));
+            }
+            _ => {}
         }
         Ok(Outcome::new(text, answer))
     }

@@ -155,6 +155,27 @@ impl Journal {
         appended
     }
 
+    /// As [`Journal::append`], into a sealed collection and into no other: nothing of it is ever written in the clear.
+    ///
+    /// # Errors
+    ///
+    /// As [`Journal::append`]; [`StoreError::Refused`] when the collection is not sealed, or not any more.
+    pub async fn append_sealed_only(
+        &self,
+        user: UserId,
+        collection: &Collection,
+        append: Append,
+    ) -> Result<Appended, StoreError> {
+        check(&append.turns)?;
+        let append = Append { collection: Some(collection.clone()), ..append };
+        let turns: Vec<Prepared> = append.turns.iter().map(|turn| Prepared::new(&append, turn)).collect();
+        let shelf = self.sealed_shelf(user, &append).await?.ok_or_else(|| {
+            StoreError::Refused(format!("collection {collection} is not sealed: nothing was written into it"))
+        })?;
+        let _passing = self.way.take();
+        self.append_sealed(user, shelf, &append, &turns).await
+    }
+
     async fn append_now(&self, user: UserId, append: Append) -> Result<Appended, StoreError> {
         check(&append.turns)?;
         let turns: Vec<Prepared> = append.turns.iter().map(|turn| Prepared::new(&append, turn)).collect();

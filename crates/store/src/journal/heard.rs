@@ -262,21 +262,23 @@ impl Journal {
         turns: &[NewTurn],
         goes_on: bool,
     ) -> Result<SessionId, StoreError> {
-        let taken: HashSet<String> = sqlx::query_scalar!(
-            "select id from journal.session where user_id = $1 and starts_with(id, $2)",
+        let row = sqlx::query!(
+            r#"
+            select array(select id from journal.session where user_id = $1 and starts_with(id, $2)) as "taken!",
+                   exists (select from journal.tombstone where user_id = $1) as "graves!"
+            "#,
             user.0,
             stem
         )
-        .fetch_all(&self.db)
-        .await?
-        .into_iter()
-        .collect();
+        .fetch_one(&self.db)
+        .await?;
+        let taken: HashSet<String> = row.taken.into_iter().collect();
         let names = (1..=taken.len() + SPARE_NAMES).map(|number| format!("{stem}{number}"));
         let free: Vec<SessionId> =
             names.filter(|name| !taken.contains(name)).map(|name| name.parse()).collect::<Result<_, _>>()?;
         let hashes: Vec<Vec<Vec<u8>>> =
             free.iter().map(|session| turns.iter().map(|turn| said_hash(session, turn)).collect()).collect();
-        let buried = self.buried(user, &hashes.concat()).await?;
+        let buried = if row.graves { self.buried(user, &hashes.concat()).await? } else { HashSet::new() };
         let has_graves = |of: &&Vec<Vec<u8>>| of.iter().any(|hash| buried.contains(hash));
         let chosen = match goes_on {
             true => hashes.iter().position(|of| has_graves(&of)).or(Some(0)),

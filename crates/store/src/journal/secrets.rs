@@ -5,8 +5,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use skymem_core::UserId;
 use skymem_core::conversation::BadName;
+use skymem_core::{Collection, UserId};
 
 use super::Journal;
 use crate::audit::Verb;
@@ -50,33 +50,54 @@ impl FromStr for SecretPolicy {
     }
 }
 
+/// What a user said is to be done about secrets.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SecretSetting {
+    /// What is done; `None` for what the server's configuration says.
+    pub policy: Option<SecretPolicy>,
+    /// The sealed collection that they go to when they are sealed.
+    pub collection: Option<Collection>,
+}
+
 impl Journal {
-    /// What the user said is to be done about secrets; `None` when they said nothing.
+    /// What the user said is to be done about secrets.
     ///
     /// # Errors
     ///
     /// When the database gives no answer.
-    pub async fn secret_policy(&self, user: UserId) -> Result<Option<SecretPolicy>, StoreError> {
-        let word = sqlx::query_scalar!("select secrets from journal.users where id = $1", user.0)
+    pub async fn secret_setting(&self, user: UserId) -> Result<SecretSetting, StoreError> {
+        let row = sqlx::query!("select secrets, secrets_collection from journal.users where id = $1", user.0)
             .fetch_optional(&self.db)
             .await?;
-        Ok(word.flatten().map(|word| word.parse()).transpose()?)
+        let Some(row) = row else { return Ok(SecretSetting::default()) };
+        Ok(SecretSetting {
+            policy: row.secrets.map(|word| word.parse()).transpose()?,
+            collection: row.secrets_collection.map(|name| name.parse()).transpose()?,
+        })
     }
 
-    /// Sets what is to be done about secrets; `None` for what the server's configuration says.
+    /// Sets what is to be done about secrets.
     ///
     /// # Errors
     ///
     /// [`StoreError::NoUser`] when there is no such user.
-    pub async fn set_secret_policy(&self, user: UserId, policy: Option<SecretPolicy>) -> Result<(), StoreError> {
-        let word = policy.map(SecretPolicy::as_str);
+    pub async fn set_secret_setting(&self, user: UserId, setting: &SecretSetting) -> Result<(), StoreError> {
+        let word = setting.policy.map(SecretPolicy::as_str);
+        let collection = setting.collection.as_ref().map(Collection::as_str);
         let mut tx = self.db.begin().await?;
-        let set =
-            sqlx::query!("update journal.users set secrets = $2 where id = $1", user.0, word).execute(&mut *tx).await?;
+        let set = sqlx::query!(
+            "update journal.users set secrets = $2, secrets_collection = $3 where id = $1",
+            user.0,
+            word,
+            collection
+        )
+        .execute(&mut *tx)
+        .await?;
         if set.rows_affected() == 0 {
             return Err(StoreError::NoUser);
         }
-        self.note(&mut tx, user, Verb::UserSet, || json!({ "secrets": word })).await?;
+        let what = || json!({ "secrets": word, "secrets_collection": collection });
+        self.note(&mut tx, user, Verb::UserSet, what).await?;
         tx.commit().await?;
         Ok(())
     }

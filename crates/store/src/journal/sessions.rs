@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use chrono::{DateTime, Utc};
+use chrono_tz::Tz;
 use serde_json::json;
 use sqlx::PgTransaction;
 
@@ -12,6 +13,7 @@ use skymem_core::{Collection, SessionId, UserId};
 
 use super::append::sealed_meanwhile;
 use super::read::{Page, bounded};
+use super::users::zone;
 use super::{Journal, forget, lock, wake};
 use crate::audit::{self, Verb};
 use crate::error::StoreError;
@@ -171,6 +173,33 @@ impl Journal {
         .fetch_optional(&self.db)
         .await?;
         row.map(Session::try_from).transpose()
+    }
+
+    /// What a question needs to know of a user: the zone in which they mean "yesterday", and what memory may do in the
+    /// session it is asked in. `None` for a user or a session that there is not.
+    ///
+    /// # Errors
+    ///
+    /// When the database gives no answer.
+    pub async fn setting_of(
+        &self,
+        user: UserId,
+        session: Option<&SessionId>,
+    ) -> Result<(Option<Tz>, Option<MemoryMode>), StoreError> {
+        let row = sqlx::query!(
+            r#"
+            select timezone, (select memory from journal.session where user_id = $1 and session.id = $2) as memory
+            from journal.users
+            where users.id = $1
+            "#,
+            user.0,
+            session.map(SessionId::as_str)
+        )
+        .fetch_optional(&self.db)
+        .await?;
+        let Some(row) = row else { return Ok((None, None)) };
+        let memory = row.memory.map(|word| word.parse()).transpose()?;
+        Ok((Some(zone(&row.timezone)?), memory))
     }
 
     /// The sessions of a user, the one that spoke last first, from after `after`, at most `limit` and 200 of them.

@@ -104,7 +104,7 @@ impl Journal {
         let zone = sqlx::query_scalar!("select timezone from journal.users where id = $1", user.0)
             .fetch_optional(&self.db)
             .await?;
-        zone.map(|zone| zone.parse().map_err(|_| BadName(format!("{zone} is no time zone")).into())).transpose()
+        zone.map(|name| self::zone(&name)).transpose()
     }
 
     /// Sets the zone in which the user means "yesterday"; whether there is such a user.
@@ -124,4 +124,9 @@ impl Journal {
         tx.commit().await?;
         Ok(true)
     }
+}
+
+/// A zone as it is kept.
+pub(super) fn zone(name: &str) -> Result<Tz, StoreError> {
+    name.parse().map_err(|_| BadName(format!("{name} is no time zone")).into())
 }

@@ -9,9 +9,8 @@ use skymem_core::Embedding;
 
 pub(crate) use self::learn::{Row, insert_vectors, last_before, part_tokens, place_before, replace};
 pub(crate) use self::search::{
-    allowed, around, cosines, excluded, hits, is_remembered, known_by, nearest, passages, passages_of_episodes,
-    passages_of_exchange, passages_of_segment, postings, questions, sample, sheet, timezone, tongues, topics_began_at,
-    vectors, version,
+    Told, allowed, around, cosines, ground, hits, is_remembered, known_by, nearest, passages, passages_of_exchange,
+    passages_of_segment, postings, questions, sample, sheet, timezone, told, tongues, vectors, version,
 };
 pub(crate) use self::upkeep::{
     KnownEmbedder, any_user_above, build_near_index, embedder, has_near_index, has_tables, meet_embedder, note_use,

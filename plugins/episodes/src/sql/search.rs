@@ -237,32 +237,46 @@ pub(crate) async fn postings(db: &PgPool, user: UserId, only: Option<&[PassageId
     .await
 }
 
-/// The passages of a user that must not come back whatever the question: those of `window`, and those of sessions that
-/// say how old a memory of theirs may get, when they are older.
-pub(crate) async fn excluded(
+/// What a search of a user's passages has to know before it begins.
+#[derive(Debug)]
+pub(crate) struct Ground {
+    /// How often the passages have changed.
+    pub(crate) version: i64,
+    /// The languages, as ISO codes, that they are in.
+    pub(crate) tongues: Vec<String>,
+    /// Those of the exchanges that the prompt holds already.
+    pub(crate) in_window: Vec<PassageId>,
+    /// Those of sessions that say how old a memory of theirs may get, when they are older.
+    pub(crate) expired: Vec<PassageId>,
+}
+
+/// What a question asked at `asked_at`, with the exchanges of `window` in its prompt, has to know before it is searched.
+pub(crate) async fn ground(
     db: &PgPool,
     user: UserId,
     window: &[Uuid],
     asked_at: DateTime<Utc>,
-) -> sqlx::Result<Vec<(PassageId, bool)>> {
-    let rows = sqlx::query!(
+) -> sqlx::Result<Ground> {
+    sqlx::query_as!(
+        Ground,
         r#"
-        select id as "id!", true as "in_window!" from episodes.passage where user_id = $1 and exchange_id = any($2)
-        union all
-        select passage.id, false
-        from journal.session
-        join episodes.passage on passage.user_id = session.user_id and passage.session_id = session.id
-        where session.user_id = $1
-          and session.max_age_hours is not null
-          and passage.occurred_at < $3::timestamptz - make_interval(hours => session.max_age_hours)
+        select coalesce((select version from episodes.version where user_id = $1), 0) as "version!",
+               array(select language from episodes.tongue where user_id = $1 order by language) as "tongues!",
+               array(select id from episodes.passage where user_id = $1 and exchange_id = any($2)) as "in_window!",
+               array(select passage.id
+                     from journal.session
+                     join episodes.passage on passage.user_id = session.user_id and passage.session_id = session.id
+                     where session.user_id = $1
+                       and session.max_age_hours is not null
+                       and passage.occurred_at < $3::timestamptz - make_interval(hours => session.max_age_hours))
+                   as "expired!"
         "#,
         user.0,
         window,
         asked_at,
     )
-    .fetch_all(db)
-    .await?;
-    Ok(rows.into_iter().map(|row| (row.id, row.in_window)).collect())
+    .fetch_one(db)
+    .await
 }
 
 /// The passages of a user that `filter` lets through, that were said by `as_of`, and whose turns were written down by
@@ -422,25 +436,64 @@ pub(crate) async fn is_remembered(db: &PgPool, user: UserId, exchange: Uuid) -> 
     .await
 }
 
-/// The ids of the passages that make up each of `episodes`, in order.
-pub(crate) async fn passages_of_episodes(
+/// A passage, and when its topic began.
+pub(crate) struct Told {
+    pub(crate) passage: Passage,
+    pub(crate) topic_began_at: DateTime<Utc>,
+}
+
+/// The passages of a user that make up `episodes`, and those of `ids`, in order.
+pub(crate) async fn told(
     db: &PgPool,
     user: UserId,
     episodes: &[PassageId],
-) -> sqlx::Result<FxHashMap<PassageId, Vec<PassageId>>> {
+    ids: &[PassageId],
+) -> sqlx::Result<Vec<Told>> {
     let rows = sqlx::query!(
         r#"
-        select episode, array_agg(id order by id) as "ids!"
+        select passage.id, passage.exchange_id, passage.session_id, passage.collection, passage.source, passage.role,
+               passage.speaker, passage.text, passage.occurred_at, passage.episode, passage.split, passage.topic,
+               exchange.pinned,
+               (select min(other.occurred_at)
+                from episodes.passage as other
+                where other.user_id = $1
+                  and other.session_id = passage.session_id
+                  and other.topic = passage.topic) as "topic_began_at!"
         from episodes.passage
-        where user_id = $1 and episode = any($2)
-        group by episode
+        join journal.exchange on exchange.user_id = passage.user_id and exchange.id = passage.exchange_id
+        where passage.user_id = $1
+          and passage.id = any(array(select unnest($3::bigint[])
+                                     union
+                                     select id from episodes.passage where user_id = $1 and episode = any($2)))
+        order by passage.id
         "#,
         user.0,
         episodes,
+        ids,
     )
     .fetch_all(db)
     .await?;
-    Ok(rows.into_iter().map(|row| (row.episode, row.ids)).collect())
+    Ok(rows
+        .into_iter()
+        .map(|row| Told {
+            passage: Passage {
+                id: row.id,
+                exchange_id: row.exchange_id,
+                session_id: row.session_id,
+                collection: row.collection,
+                source: row.source,
+                role: role(&row.role),
+                speaker: row.speaker,
+                text: row.text,
+                occurred_at: row.occurred_at,
+                episode: row.episode,
+                split: row.split,
+                topic: row.topic,
+                pinned: row.pinned,
+            },
+            topic_began_at: row.topic_began_at,
+        })
+        .collect())
 }
 
 /// The first passage a person said in each of `exchanges`: the question that its parts answer.
@@ -475,31 +528,6 @@ pub(crate) async fn passages_of_segment(
     )
     .fetch_all(db)
     .await
-}
-
-/// When each of these topics, a session and a number, began.
-pub(crate) async fn topics_began_at(
-    db: &PgPool,
-    user: UserId,
-    topics: &[(&str, i32)],
-) -> sqlx::Result<HashMap<(String, i32), DateTime<Utc>>> {
-    let sessions: Vec<String> = topics.iter().map(|(session, _)| (*session).to_owned()).collect();
-    let numbers: Vec<i32> = topics.iter().map(|(_, number)| *number).collect();
-    let rows = sqlx::query!(
-        r#"
-        select passage.session_id, passage.topic, min(passage.occurred_at) as "began_at!"
-        from (select distinct * from unnest($2::text[], $3::integer[])) as asked (session, topic)
-        join episodes.passage
-          on passage.user_id = $1 and passage.session_id = asked.session and passage.topic = asked.topic
-        group by passage.session_id, passage.topic
-        "#,
-        user.0,
-        &sessions,
-        &numbers,
-    )
-    .fetch_all(db)
-    .await?;
-    Ok(rows.into_iter().map(|row| ((row.session_id, row.topic), row.began_at)).collect())
 }
 
 /// The ids of the passages of the `exchanges` exchanges before and after the passages from `first` to `last`, in order.

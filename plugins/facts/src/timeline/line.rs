@@ -150,13 +150,16 @@ impl Line {
             return;
         };
         let old = self.segments.remove(place);
-        // What goes on later was not wrong.
-        let goes_on = |segment: &Segment| {
+        let goes_on = |segment: &&mut Segment| {
             segment.object == old.object && segment.entries.iter().all(|entry| old.entries.contains(entry))
         };
-        if !self.segments.get(place + 1).is_some_and(goes_on) {
-            let at = entries.get(entry).map_or(from, |entry| entry.recorded_at);
-            self.replaced.push((old, at));
+        match self.segments.get_mut(place + 1).filter(goes_on) {
+            // What goes on later was not wrong: all that was said of it supports that now.
+            Some(segment) => segment.entries = old.entries,
+            None => {
+                let at = entries.get(entry).map_or(from, |entry| entry.recorded_at);
+                self.replaced.push((old, at));
+            }
         }
     }
 

@@ -106,6 +106,24 @@ fn known(claims: &[Claim], sight: Sight) -> Vec<Claim> {
     claims.iter().filter(sees).cloned().collect()
 }
 
+#[test]
+fn a_name_is_written_as_it_was_first_whatever_was_said_first() {
+    let likes = |number, said, recorded, name| {
+        claim(number, said, recorded, Statement::Holds(holds(name, "likes", "tea", true)))
+    };
+    let called = |claims, known_at: Option<i64>| {
+        let facts = facts(&view(claims), Sight { known_at: known_at.map(day), said_by: None });
+        facts[0].subject.name.to_string()
+    };
+
+    assert_eq!(called(vec![likes(0, 1, 2, "anna"), likes(1, 3, 4, "ANNA"), likes(2, 5, 6, "Anna")], None), "ANNA");
+    assert_eq!(called(vec![likes(0, 1, 2, "anna"), likes(1, 3, 4, "ANNA"), likes(2, 5, 6, "Anna")], Some(3)), "anna");
+    // What is said earlier and written down later decides nothing among what was written down at once.
+    let late = likes(2, 0, 9, "ANNA");
+    assert_eq!(called(vec![likes(0, 1, 2, "ANNA"), likes(1, 1, 2, "Anna"), late.clone()], None), "Anna");
+    assert_eq!(called(vec![likes(0, 1, 2, "Anna"), likes(1, 1, 2, "ANNA"), late], Some(5)), "Anna");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 

@@ -1,5 +1,6 @@
 //! What is seen is told: entities as they are called, facts in full with what supports them.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use skymem_core::facts::{Entity, EntityHead, EntityKind, EntityName, Evidence, Fact, FactObject, Predicate};
@@ -50,10 +51,12 @@ impl<'a> Glance<'a> {
         being.kind.or(own).or(guess.map(|(kind, _)| kind)).unwrap_or_default()
     }
 
-    /// How a name was written first by whoever minds capitals.
+    /// How a name was written first by whoever minds capitals; of two that were written down at once, `Anna` before `ANNA`.
     fn written<'w>(&self, written: &'w [Written]) -> Option<&'w EntityName> {
         let seen = || written.iter().filter(|written| self.sight.known_at.is_none_or(|known| written.since <= known));
-        let first = |written: &&Written| (!written.name.as_str().chars().any(char::is_uppercase), written.since);
+        let first = |written: &&'w Written| {
+            (!written.name.as_str().chars().any(char::is_uppercase), written.since, Reverse(&written.name))
+        };
         seen().min_by_key(first).map(|written| &written.name)
     }
 

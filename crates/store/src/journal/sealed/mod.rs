@@ -46,6 +46,52 @@ impl Journal {
         Ok(at.map(|at| shelves.swap_remove(at)))
     }
 
+    /// The sealed collection that an append would go to by itself; `None` when it would go to an open one.
+    ///
+    /// # Errors
+    ///
+    /// When the database gives no answer.
+    pub async fn sealed_home_of_append(&self, user: UserId, append: &Append) -> Result<Option<Collection>, StoreError> {
+        Ok(self.sealed_shelf(user, append).await?.map(|shelf| shelf.collection))
+    }
+
+    /// Whether something was said in a session of a sealed collection since anything was said in an open one.
+    ///
+    /// # Errors
+    ///
+    /// When the database gives no answer.
+    pub async fn sealed_since(
+        &self,
+        user: UserId,
+        collection: &Collection,
+        sealed: &SessionId,
+        open: &SessionId,
+    ) -> Result<bool, StoreError> {
+        let shelves = shelves(&self.db, user).await?;
+        let Some(shelf) = shelves.iter().find(|shelf| shelf.collection == *collection) else { return Ok(false) };
+        let handle = shelf.handles.of(sealed).map_err(unfit)?;
+        let since = sqlx::query_scalar!(
+            r#"
+            select coalesce((select max(seq)
+                             from journal.sealed_exchange
+                             join journal.sealed_turn on sealed_turn.user_id = sealed_exchange.user_id
+                                                     and sealed_turn.exchange_id = sealed_exchange.id
+                             where sealed_exchange.user_id = $1
+                               and sealed_exchange.collection = $2
+                               and sealed_exchange.handle = $3), 0)
+                   > coalesce((select max(seq)
+                               from journal.turn
+                               where user_id = $1
+                                 and session_id = $4), 0) as "since!"
+            "#,
+            user.0,
+            collection.as_str(),
+            &handle,
+            open.as_str()
+        );
+        Ok(since.fetch_one(&self.db).await?)
+    }
+
     /// The sealed collection that an exchange stands in, forgotten or not; `None` when there is no such sealed exchange.
     ///
     /// # Errors
