@@ -49,8 +49,9 @@ async fn uses_everything(client: &Client, name: &str) -> UserId {
     let fact = json!({ "subject": name, "predicate": "owns", "object": "a garden" });
     client.post("/v1/facts", fact).await.expect(201);
     let gone = client.says("gone", &format!("{name} wants this to be gone"), "It will be.").await;
-    let file = json!({ "text": format!("# Notes\n\n- {name} likes: pears\n"), "base": null });
-    assert!(client.put("/v1/files/NOTES.md", file).await.status < 300);
+    let base = client.get("/v1/files/NOW.md").await.expect(200)["revision"].clone();
+    let file = json!({ "text": format!("# Now\n\n- project: {name} uses: manure\n"), "base": base });
+    client.put("/v1/files/NOW.md", file).await.expect(200);
     client.post("/v1/purge", json!({ "ids": [gone], "remembered_too": true })).await.expect(200);
     me["user_id"].as_str().and_then(|id| id.parse().ok()).map(UserId).unwrap()
 }

@@ -105,7 +105,7 @@ async fn a_task_that_forgot_whom_it_works_for_is_a_gap_and_no_empty_answer() {
             let reply = asked(&house, "in a task that knows nothing", None).await;
 
             assert!(texts(&reply).is_empty(), "{reply}");
-            assert_eq!(reply["gaps"][0]["layer"], "careless", "{reply}");
+            assert_eq!(reply["gaps"][0]["of"], "careless", "{reply}");
             house
         },
     )

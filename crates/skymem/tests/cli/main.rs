@@ -8,6 +8,7 @@ mod place;
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
@@ -328,6 +329,12 @@ fn a_reader_that_stops_reading_is_no_error() {
     assert!(output.stderr.is_empty(), "{}", shown(&output));
 }
 
+/// Where set-up or a setting has the programs; else they are looked for.
+fn postgres_programs() -> Option<PathBuf> {
+    let fetched = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.pg/bin").canonicalize().ok();
+    std::env::var_os("SKYMEM_POSTGRES_BIN").map(PathBuf::from).or(fetched)
+}
+
 #[test]
 fn a_superuser_of_the_database_is_good_for_one_user_and_the_program_says_what_to_do_about_more() {
     let mut place = Place::new("superuser");
@@ -336,7 +343,7 @@ fn a_superuser_of_the_database_is_good_for_one_user_and_the_program_says_what_to
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let settings = PostgresSettings {
         folder: place.folder.path().join("cluster"),
-        binaries: std::env::var_os("SKYMEM_POSTGRES_BIN").map(Into::into),
+        binaries: postgres_programs(),
         ephemeral: true,
         ..PostgresSettings::default()
     };
