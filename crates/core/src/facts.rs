@@ -128,7 +128,9 @@ impl FromStr for EntityName {
 
     fn from_str(text: &str) -> Result<Self, BadName> {
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let bad = if !text.chars().any(char::is_alphanumeric) {
+        // Unicode has letters that nobody sees: they fill the place of a missing part of a Korean syllable.
+        let is_seen = |c: char| !matches!(c, '\u{115F}' | '\u{1160}' | '\u{3164}' | '\u{FFA0}');
+        let bad = if !text.chars().any(|c| c.is_alphanumeric() && is_seen(c)) {
             "has a letter or a digit"
         } else if text.chars().count() > LONGEST_ENTITY_NAME {
             "has at most 200 characters"

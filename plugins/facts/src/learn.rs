@@ -12,7 +12,8 @@ pub(crate) fn claims_of(exchange: &Exchange, with_patterns: bool) -> Vec<Claim> 
     let mut claims = Vec::new();
     for turn in &exchange.turns {
         if exchange.kind == ExchangeKind::Stated {
-            let imported = exchange.source.as_str().starts_with("import:");
+            let source = exchange.source.as_str();
+            let imported = source == "import" || source.starts_with("import:");
             let origin = if imported { Origin::Import } else { Origin::Asserted };
             let statement = turn.statement.as_deref().cloned();
             claims.extend(statement.and_then(|statement| {

@@ -11,13 +11,32 @@ use skymem_core::facts::{EntityId, EntityKind};
 use unicode_normalization::UnicodeNormalization;
 use uuid::Uuid;
 
-/// A name as it is compared: compatibility forms composed, lower case, single spaces, without quotes around it and
-/// punctuation behind it. Never stemmed: Ann is not Anne.
+/// A name as it is compared: compatibility forms composed, lower case, single spaces, without quotes around it,
+/// punctuation behind it, and what nobody sees in it. Never stemmed: Ann is not Anne.
 pub(crate) fn normal(name: &str) -> String {
-    let folded: String = name.nfkc().flat_map(char::to_lowercase).collect();
+    let folded: String = name.nfkc().filter(|c| !is_unseen(*c)).flat_map(char::to_lowercase).collect();
     let words = folded.split_whitespace().collect::<Vec<_>>().join(" ");
     let bare = words.trim_start_matches(is_quote).trim_end_matches(|c| is_quote(c) || is_stop(c)).trim();
     if bare.is_empty() { words } else { bare.to_owned() }
+}
+
+/// Whether a character is made not to be seen by itself: soft hyphens, joiners, marks of direction, variants. Two names that
+/// look alike are one, also when a word processor has put such a character into one of them.
+fn is_unseen(c: char) -> bool {
+    matches!(
+        c,
+        '\u{AD}'
+            | '\u{34F}'
+            | '\u{61C}'
+            | '\u{180B}'..='\u{180F}'
+            | '\u{200B}'..='\u{200F}'
+            | '\u{202A}'..='\u{202E}'
+            | '\u{2060}'..='\u{206F}'
+            | '\u{FE00}'..='\u{FE0F}'
+            | '\u{FEFF}'
+            | '\u{FFF9}'..='\u{FFFB}'
+            | '\u{E0000}'..='\u{E0FFF}'
+    )
 }
 
 fn is_quote(c: char) -> bool {
@@ -263,6 +282,8 @@ mod tests {
             ("Ａｎｎａ", "anna"),
             ("\"Heron\"", "Heron."),
             ("„Heron“", "heron"),
+            ("Anna\u{200f}", "\u{202a}Anna\u{202c}"),
+            ("Han\u{ad}nah", "Hannah\u{feff}"),
             ("skymem?", "skymem"),
             ("小米。", "小米"),
         ];

@@ -180,6 +180,16 @@ mod tests {
     }
 
     #[test]
+    fn a_name_has_something_to_be_seen() {
+        for bad in ["", " ", "...", "\u{301}", "\u{200f}\u{200b}", "\u{3164}", "a\u{0}", &"a".repeat(201)] {
+            assert!(bad.parse::<EntityName>().is_err(), "{bad:?}");
+        }
+        for good in ["a", "漢", "\u{3164}7", "\u{202e}Ann", &"a".repeat(200)] {
+            assert!(good.parse::<EntityName>().is_ok(), "{good:?}");
+        }
+    }
+
+    #[test]
     fn names_are_joined_and_parted_with_others() {
         let id = Uuid::nil();
         check("same", json!({ "name": "Ann", "alias": "Annie" }), None);

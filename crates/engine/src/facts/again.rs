@@ -21,10 +21,10 @@ pub(super) fn beginning(statement: &Statement) -> String {
     format!("{TOLD}:{}:", about(statement))
 }
 
-/// The client id of a statement of an import: the same line is one entry, whatever was told since. Who imports a file
-/// again tells nothing new.
-pub(super) fn imported_id(statement: &Statement) -> String {
-    format!("{IMPORTED}:{}:{}", about(statement), content(statement, None))
+/// The client id of a statement of an import, said at `said_at` if the file tells: the same line is one entry, whatever was
+/// told since. Who imports a file again tells nothing new.
+pub(super) fn imported_id(statement: &Statement, said_at: Option<DateTime<Utc>>) -> String {
+    format!("{IMPORTED}:{}:{}", about(statement), content(statement, said_at))
 }
 
 /// The client id of each statement told at `said_at`, if that was given: that of the entry which it repeats, or a new one.
@@ -291,9 +291,10 @@ mod tests {
     #[test]
     fn a_line_of_a_file_is_one_entry_whatever_was_told_since() {
         let bonn = statement("lives Bonn");
-        assert_eq!(imported_id(&bonn), imported_id(&bonn.clone()));
-        assert_ne!(imported_id(&bonn), imported_id(&statement("lives Bremen")));
-        assert!(!imported_id(&bonn).starts_with(&beginning(&bonn)));
+        assert_eq!(imported_id(&bonn, None), imported_id(&bonn.clone(), None));
+        assert_ne!(imported_id(&bonn, None), imported_id(&statement("lives Bremen"), None));
+        assert_ne!(imported_id(&bonn, None), imported_id(&bonn, DateTime::from_timestamp(0, 0)));
+        assert!(!imported_id(&bonn, None).starts_with(&beginning(&bonn)));
     }
 
     proptest! {

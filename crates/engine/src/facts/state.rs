@@ -9,6 +9,7 @@ use skymem_core::{Collection, ExchangeId, ExchangeKind, Role, SessionId, Source,
 use skymem_store::{Append, NewTurn, SessionChange};
 
 use super::again;
+use super::import::Stated;
 use crate::error::EngineError;
 use crate::memory::Memory;
 use crate::record::{Pace, Recorded, TurnFate};
@@ -77,12 +78,13 @@ impl Memory {
         for (index, statement) in statements.iter().enumerate() {
             statement.check().map_err(|bad| EngineError::Refused(format!("statement {}: {bad}", index + 1)))?;
         }
-        let told = Told { occurred_at, ..Told::new(session, collection, source)? };
+        let told = Told::new(session, collection, source)?;
         let (statements, secrets) = self.statements_without_secrets(user, &told.session, statements).await?;
         let about: Vec<String> = statements.iter().map(again::beginning).collect();
         let earlier = self.inner.journal.stated(user, &told.session, &about, statements.len()).await?;
         let ids = again::client_ids(&statements, occurred_at, &earlier, |predicate| graph.is_single(predicate));
-        let mut recorded = self.write_down(Pace::AtOnce, user, told, statements.into_iter().zip(ids)).await?;
+        let stated = statements.into_iter().map(|statement| Stated { statement, occurred_at });
+        let mut recorded = self.write_down(Pace::AtOnce, user, told, stated.zip(ids)).await?;
         recorded.meet(secrets);
         Ok(recorded)
     }
@@ -213,10 +215,9 @@ impl Memory {
         pace: Pace,
         user: UserId,
         told: Told,
-        statements: impl Iterator<Item = (Statement, String)>,
+        stated: impl Iterator<Item = (Stated, String)>,
     ) -> Result<Recorded, EngineError> {
-        let turns =
-            statements.map(|(statement, id)| turn(&statement, id, told.occurred_at)).collect::<Result<_, _>>()?;
+        let turns = stated.map(|(stated, id)| turn(&stated, id)).collect::<Result<_, _>>()?;
         let append = Append {
             session: told.session,
             collection: told.collection,
@@ -235,13 +236,12 @@ impl Memory {
     }
 }
 
-/// Where statements are told, and when.
+/// Where statements are told.
 #[derive(Clone)]
 pub(super) struct Told {
     session: SessionId,
     collection: Option<Collection>,
     source: Source,
-    occurred_at: Option<DateTime<Utc>>,
 }
 
 impl Told {
@@ -249,7 +249,7 @@ impl Told {
         &self.session
     }
 
-    /// Now; in the usual session and from the usual source where none is given.
+    /// In the usual session and from the usual source where none is given.
     pub(super) fn new(
         session: Option<SessionId>,
         collection: Option<Collection>,
@@ -257,17 +257,18 @@ impl Told {
     ) -> Result<Self, EngineError> {
         let session = session.map_or_else(|| SESSION.parse(), Ok).map_err(refused)?;
         let source = source.map_or_else(|| SOURCE.parse(), Ok).map_err(refused)?;
-        Ok(Self { session, collection, source, occurred_at: None })
+        Ok(Self { session, collection, source })
     }
 }
 
 /// A statement as a turn: in words for people, and as it is for the layer that keeps facts.
-fn turn(statement: &Statement, client_id: String, occurred_at: Option<DateTime<Utc>>) -> Result<NewTurn, EngineError> {
+fn turn(stated: &Stated, client_id: String) -> Result<NewTurn, EngineError> {
+    let Stated { statement, occurred_at } = stated;
     let parts = serde_json::to_value(statement).map_err(|error| EngineError::Refused(error.to_string()))?;
     Ok(NewTurn {
         parts: Some(parts),
         client_id: Some(client_id),
-        occurred_at,
+        occurred_at: *occurred_at,
         ..NewTurn::new(Role::User, statement.to_string())
     })
 }

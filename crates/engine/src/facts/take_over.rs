@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::io::BufRead;
 
-use skymem_core::facts::Statement;
 use skymem_core::{Collection, SessionId, Source, UserId};
 
 use super::again;
-use super::import::{self, ImportError, ImportFormat, Says};
+use super::import::{self, ImportError, ImportFormat, Says, Stated};
 use super::state::Told;
 use crate::error::EngineError;
 use crate::memory::Memory;
@@ -80,15 +79,15 @@ impl Memory {
             source.map_or_else(|| "import".parse(), Ok).map_err(|bad| EngineError::Refused(bad.to_string()))?;
         let told = Told::new(session, collection, Some(source))?;
         let mut imported = FactsImported::default();
-        let mut piece: Vec<Statement> = Vec::with_capacity(PIECE);
+        let mut piece: Vec<Stated> = Vec::with_capacity(PIECE);
         for line in import::read(format, file)? {
             let line = line?;
             match line.says {
                 Says::Statements(statements) => {
-                    for statement in statements {
-                        match statement.check() {
-                            Ok(()) => piece.push(statement),
-                            Err(bad) => imported.refuse(line.number, bad.to_string()),
+                    for stated in statements {
+                        match stated.check() {
+                            Ok(()) => piece.push(stated),
+                            Err(bad) => imported.refuse(line.number, bad),
                         }
                     }
                 }
@@ -105,16 +104,13 @@ impl Memory {
         Ok(imported)
     }
 
-    async fn take_over(
-        &self,
-        user: UserId,
-        told: &Told,
-        statements: Vec<Statement>,
-    ) -> Result<Vec<TurnFate>, EngineError> {
+    async fn take_over(&self, user: UserId, told: &Told, stated: Vec<Stated>) -> Result<Vec<TurnFate>, EngineError> {
+        let (statements, times): (Vec<_>, Vec<_>) =
+            stated.into_iter().map(|stated| (stated.statement, stated.occurred_at)).unzip();
         let (statements, secrets) = self.statements_without_secrets(user, told.session(), statements).await?;
-        let named = statements.into_iter().map(|statement| {
-            let id = again::imported_id(&statement);
-            (statement, id)
+        let named = statements.into_iter().zip(times).map(|(statement, occurred_at)| {
+            let id = again::imported_id(&statement, occurred_at);
+            (Stated { statement, occurred_at }, id)
         });
         let mut recorded = self.write_down(Pace::GivingWay, user, told.clone(), named).await?;
         recorded.meet(secrets);

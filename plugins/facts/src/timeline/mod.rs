@@ -62,15 +62,8 @@ pub(crate) struct Held {
 /// which it was said. Of a `single` predicate no two facts hold at a time, unless they were taken back. No two facts have
 /// the same value and start: one that holds stands for those that were taken back.
 pub(crate) fn fold(told: &[Told], single: bool) -> Vec<Held> {
-    let mut folding = Folding {
-        told,
-        single,
-        entries: Vec::new(),
-        lines: BTreeMap::new(),
-        gone: Vec::new(),
-        withdrawn: Vec::new(),
-        correcting: None,
-    };
+    let mut folding =
+        Folding { told, single, entries: Vec::new(), lines: BTreeMap::new(), gone: Vec::new(), withdrawn: Vec::new() };
     for place in 0..told.len() {
         folding.take(place);
     }
@@ -167,8 +160,6 @@ struct Folding<'a> {
     lines: BTreeMap<u32, Line>,
     gone: Vec<Gone>,
     withdrawn: Vec<Gone>,
-    /// The turn that corrected last, and the one that it corrects.
-    correcting: Option<(u32, u32)>,
 }
 
 impl Folding<'_> {
@@ -229,13 +220,10 @@ impl Folding<'_> {
 
     /// What a correction said in `turn` is about: of the last turn before it that said something, what it said last and
     /// nobody has taken back.
-    fn mistaken(&mut self, turn: u32) -> Option<usize> {
+    fn mistaken(&self, turn: u32) -> Option<usize> {
         let holds = |entry: &Entry| matches!(entry.kind, Kind::Hold(_));
-        let about = match self.correcting {
-            Some((correcting, about)) if correcting == turn => about,
-            _ => self.entries.iter().rev().find(|entry| entry.turn != turn && holds(entry))?.turn,
-        };
-        self.correcting = Some((turn, about));
+        // Also when all of it was taken back: a second correction in one breath is about the same turn.
+        let about = self.entries.iter().rev().find(|entry| entry.turn != turn && holds(entry))?.turn;
         self.entries.iter().rposition(|entry| entry.turn == about && entry.alive && holds(entry))
     }
 

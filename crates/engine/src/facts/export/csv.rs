@@ -7,7 +7,7 @@ use skymem_core::facts::{Fact, FactObject, Subgraph};
 
 use super::{evidence, moment, object_entity};
 
-/// The columns, in order. The import reads those up to `object_kind`, and leaves out what was taken back.
+/// The columns, in order. The import reads those up to `valid_from_is_said`, and leaves out what was taken back.
 pub(in super::super) const COLUMNS: [&str; 17] = [
     "subject",
     "predicate",

@@ -8,7 +8,7 @@ use skymem_core::facts::{EntityKind, EntityName, Holds, Object, Statement};
 use super::columns::{Columns, Row, refused};
 use super::records::{Record, Records};
 use super::times::moment;
-use super::{ImportError, ImportLine, LONGEST_LINE, Says, until_it_breaks};
+use super::{ImportError, ImportLine, LONGEST_LINE, Says, Stated, until_it_breaks};
 
 /// So many entities are remembered with the kind they are known to be of; the statement about it is not repeated for them.
 const MOST_KINDS: usize = 65_536;
@@ -62,6 +62,7 @@ impl Row<'_> {
         }
         let subject_kind = kind(self.subject_kind).map_err(|bad| in_column("subject_kind", &bad))?;
         let object_kind = kind(self.object_kind).map_err(|bad| in_column("object_kind", &bad))?;
+        let from_is_said = self.from_is_said()?;
         if !self.retracted_at.is_empty() {
             return Ok(Says::Nothing("was taken back"));
         }
@@ -69,20 +70,26 @@ impl Row<'_> {
         if let Object::Entity(name) = &holds.object {
             kinds.push((name.clone(), object_kind));
         }
-        let holds = Statement::Holds(holds);
-        holds.check().map_err(|bad| bad.to_string())?;
+        Statement::Holds(holds.clone()).check().map_err(|bad| bad.to_string())?;
+        // What is only known to have held since some moment was said then: no start is put into anybody's mouth.
+        let (from, occurred_at) = if from_is_said { (holds.from, None) } else { (None, holds.from) };
+        let holds = Stated { statement: Statement::Holds(Holds { from, ..holds }), occurred_at };
         let kinds = kinds.into_iter().filter_map(|(name, kind)| known.tell(name, kind?));
-        Ok(Says::Statements(std::iter::once(holds).chain(kinds).collect()))
+        Ok(Says::Statements(std::iter::once(holds).chain(kinds.map(Stated::from)).collect()))
+    }
+
+    /// Whether `valid_from` is what somebody said; what says nothing of it is told as such.
+    fn from_is_said(&self) -> Result<bool, String> {
+        let said = truth(self.valid_from_is_said).map_err(|bad| format!("valid_from_is_said: {bad}"))?;
+        Ok(said.unwrap_or(true))
     }
 
     fn object(&self) -> Result<Object, String> {
         let name = self.object.parse::<EntityName>();
-        let is_literal = match self.object_is_literal.to_lowercase().as_str() {
-            "true" | "yes" | "1" => true,
-            "false" | "no" | "0" => false,
-            "" if !self.object_kind.is_empty() => false,
-            "" => name.is_err() || !self.object.chars().any(char::is_alphabetic),
-            other => return Err(format!("object_is_literal: {other:?} is neither true nor false")),
+        let is_literal = match truth(self.object_is_literal).map_err(|bad| format!("object_is_literal: {bad}"))? {
+            Some(told) => told,
+            None if !self.object_kind.is_empty() => false,
+            None => name.is_err() || !self.object.chars().any(char::is_alphabetic),
         };
         match name {
             _ if self.object.trim().is_empty() => Err("object: must not be blank".into()),
@@ -98,6 +105,16 @@ impl Row<'_> {
         }
         let number = self.confidence.parse::<f32>().ok().filter(|number| *number > 0.0 && *number <= 1.0);
         number.ok_or_else(|| format!("confidence: {:?} is not a number above 0, at most 1", self.confidence))
+    }
+}
+
+/// What `word` answers to a question; none for a blank one.
+fn truth(word: &str) -> Result<Option<bool>, String> {
+    match word.to_lowercase().as_str() {
+        "" => Ok(None),
+        "true" | "yes" | "1" => Ok(Some(true)),
+        "false" | "no" | "0" => Ok(Some(false)),
+        other => Err(format!("{other:?} is neither true nor false")),
     }
 }
 
@@ -145,7 +162,7 @@ mod tests {
         let mut seen = Vec::new();
         for ImportLine { number, says } in lines(text.as_bytes()) {
             match says {
-                Says::Statements(all) => seen.extend(all.iter().map(|statement| format!("{number}: {statement}"))),
+                Says::Statements(all) => seen.extend(all.iter().map(|told| format!("{number}: {}", told.statement))),
                 Says::Nothing(why) => seen.push(format!("{number} left out: {why}")),
                 Says::Unreadable(why) => seen.push(format!("{number} unreadable: {why}")),
             }
@@ -155,7 +172,7 @@ mod tests {
 
     fn holds(text: &str) -> Holds {
         match lines(text.as_bytes()).remove(0).says {
-            Says::Statements(statements) => match statements.into_iter().next() {
+            Says::Statements(statements) => match statements.into_iter().next().map(|told| told.statement) {
                 Some(Statement::Holds(holds)) => holds,
                 other => panic!("{other:?}"),
             },
@@ -294,40 +311,76 @@ mod tests {
     }
 
     #[test]
+    fn since_when_something_is_known_is_no_start_that_was_said() {
+        let columns = "subject,predicate,object,valid_from,valid_to,valid_from_is_said";
+        let told = |line: &str| match lines(format!("{columns}\nAnn,lives_in,Bonn,{line}").as_bytes()).remove(0).says {
+            Says::Statements(mut statements) => match statements.remove(0) {
+                Stated { statement: Statement::Holds(Holds { from, until, .. }), occurred_at } => {
+                    [from, until, occurred_at].map(|at| at.map_or(0, |at| chrono::Datelike::year(&at)))
+                }
+                other => panic!("{other:?}"),
+            },
+            other => panic!("{other:?}"),
+        };
+
+        assert_eq!(told("2020,2022,false"), [0, 2022, 2020]);
+        assert_eq!(told("2020,,No"), [0, 0, 2020]);
+        assert_eq!(told("2020,2022,true"), [2020, 2022, 0]);
+        assert_eq!(told("2020,2022,"), [2020, 2022, 0]);
+        assert_eq!(told(",2022,false"), [0, 2022, 0]);
+        check(
+            &format!("{columns}\nAnn,lives_in,Bonn,2020,2019,false\nAnn,lives_in,Bonn,0000,,false\nAnn,is,b,,,so"),
+            &[
+                "2 unreadable: valid_to: must be later than valid_from",
+                "3 unreadable: from is a moment in a year from 1 to 9999",
+                "4 unreadable: valid_from_is_said: \"so\" is neither true nor false",
+            ],
+        );
+    }
+
+    #[test]
     fn what_was_exported_is_read_back_as_the_same_facts() {
         let mut graph = export::sample::hard();
         graph.facts.extend(export::sample::graph(&[("Ann", "age", "=42"), ("Ann", "likes", "=Bonn")]).facts);
-        let mut text = Vec::new();
-        export::write(&graph, ExportFormat::Csv, &mut text).unwrap();
+        // Every second start is one that nobody said.
+        (0..).zip(&mut graph.facts).for_each(|(number, fact)| fact.from_is_said = number % 2 == 0);
+        let both: Vec<(ExportFormat, ImportFormat)> =
+            ExportFormat::ALL.into_iter().filter_map(|format| Some((format, format.as_str().parse().ok()?))).collect();
+        assert!(!both.is_empty());
+        for (written, format) in both {
+            let mut text = Vec::new();
+            export::write(&graph, written, &mut text).unwrap();
 
-        let mut read = Vec::new();
-        for line in lines(&text) {
-            let Says::Statements(statements) = line.says else { panic!("{line:?}") };
-            read.extend(statements);
-        }
+            let mut read = Vec::new();
+            for line in super::super::read(format, text.as_slice()).unwrap().map(Result::unwrap) {
+                let Says::Statements(statements) = line.says else { panic!("{line:?}") };
+                read.extend(statements);
+            }
 
-        let facts: Vec<Statement> = graph.facts.iter().map(|fact| Statement::Holds(as_told(fact))).collect();
-        let told: Vec<Statement> = read.iter().filter(|told| matches!(told, Statement::Holds(_))).cloned().collect();
-        assert_eq!(told, facts);
-        for entity in graph.facts.iter().map(|fact| &fact.subject) {
-            let kind = Statement::Kind { name: entity.name.clone(), kind: entity.kind };
-            assert!(read.contains(&kind), "{kind:?}");
+            let facts: Vec<Stated> = graph.facts.iter().map(as_told).collect();
+            let told = read.iter().filter(|told| matches!(told.statement, Statement::Holds(_)));
+            assert_eq!(told.cloned().collect::<Vec<_>>(), facts);
+            for entity in graph.facts.iter().map(|fact| &fact.subject) {
+                let kind = Statement::Kind { name: entity.name.clone(), kind: entity.kind };
+                assert!(read.contains(&kind.clone().into()), "{kind:?}");
+            }
         }
     }
 
-    fn as_told(fact: &Fact) -> Holds {
-        Holds {
+    fn as_told(fact: &Fact) -> Stated {
+        let holds = Holds {
             subject: fact.subject.name.clone(),
             predicate: fact.predicate.clone(),
             object: match &fact.object {
                 FactObject::Entity(entity) => Object::Entity(entity.name.clone()),
                 FactObject::Literal(text) => Object::Literal(text.clone()),
             },
-            from: Some(fact.valid_from),
+            from: fact.from_is_said.then_some(fact.valid_from),
             until: fact.valid_to,
             confidence: fact.confidence,
             corrects: false,
-        }
+        };
+        Stated { statement: Statement::Holds(holds), occurred_at: (!fact.from_is_said).then_some(fact.valid_from) }
     }
 
     #[test]

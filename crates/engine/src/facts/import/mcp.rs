@@ -6,7 +6,7 @@ use std::io::BufRead;
 use serde_json::{Map, Value};
 use skymem_core::facts::{EntityKind, EntityName, Holds, Object, Predicate, Statement};
 
-use super::{ImportError, ImportLine, LONGEST_LINE, Says, until_it_breaks};
+use super::{ImportError, ImportLine, LONGEST_LINE, Says, Stated, until_it_breaks};
 use crate::reading::{Line, next_line};
 
 /// An entity with more observations than this comes in several pieces.
@@ -42,7 +42,7 @@ pub(super) fn read(mut input: impl BufRead) -> impl Iterator<Item = Result<Impor
 fn parse(line: &[u8]) -> Vec<Says> {
     let parsed = object(line).and_then(|object| match object.get("type").and_then(Value::as_str) {
         Some("entity") => entity(&object),
-        Some("relation") => relation(&object).map(|holds| vec![Says::Statements(vec![holds])]),
+        Some("relation") => relation(&object).map(|holds| vec![Says::Statements(vec![holds.into()])]),
         _ => Err("has no `type`: it is \"entity\" or \"relation\"".into()),
     });
     parsed.unwrap_or_else(|why| vec![Says::Unreadable(why)])
@@ -90,7 +90,7 @@ fn entity(object: &Map<String, Value>) -> Result<Vec<Says>, String> {
         Some(_) => bad.push("observations: is not a list".into()),
     }
     let nothing = told.is_empty() && bad.is_empty();
-    let told = told.chunks(MOST_AT_ONCE).map(|told| Says::Statements(told.to_vec()));
+    let told = told.chunks(MOST_AT_ONCE).map(|told| Says::Statements(told.iter().cloned().map(Stated::from).collect()));
     let nothing = nothing.then_some(Says::Nothing("says nothing of the entity"));
     Ok(told.chain(bad.into_iter().map(Says::Unreadable)).chain(nothing).collect())
 }
@@ -152,7 +152,7 @@ mod tests {
         for line in super::super::read(ImportFormat::Mcp, text.as_bytes()).unwrap() {
             let ImportLine { number, says } = line.unwrap();
             match says {
-                Says::Statements(all) => seen.extend(all.iter().map(|statement| format!("{number}: {statement}"))),
+                Says::Statements(all) => seen.extend(all.iter().map(|told| format!("{number}: {}", told.statement))),
                 Says::Nothing(why) => seen.push(format!("{number} left out: {why}")),
                 Says::Unreadable(why) => seen.push(format!("{number} unreadable: {why}")),
             }

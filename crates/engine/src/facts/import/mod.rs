@@ -14,8 +14,11 @@ mod times;
 use std::io::{self, BufRead, Cursor, Read};
 use std::str::FromStr;
 
+use chrono::{DateTime, Datelike, Utc};
 use skymem_core::conversation::BadName;
 use skymem_core::facts::Statement;
+
+pub use statements::write_stated;
 
 /// The longest line of a file, and the longest line of CSV together with the lines that belong to it: in bytes.
 pub const LONGEST_LINE: usize = 1024 * 1024;
@@ -51,11 +54,39 @@ pub struct ImportLine {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Says {
     /// These; each can be told to memory as it is.
-    Statements(Vec<Statement>),
+    Statements(Vec<Stated>),
     /// Nothing that memory is to be told; says why.
     Nothing(&'static str),
     /// Something that cannot be read; says what is wrong.
     Unreadable(String),
+}
+
+/// A statement of a file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stated {
+    /// What is stated.
+    pub statement: Statement,
+    /// When it was said, where the file tells; `None` for when it is told to memory.
+    pub occurred_at: Option<DateTime<Utc>>,
+}
+
+impl Stated {
+    /// Refuses what memory cannot be told.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it, in words.
+    pub fn check(&self) -> Result<(), String> {
+        self.statement.check().map_err(|bad| bad.to_string())?;
+        let fine = self.occurred_at.is_none_or(|at| (1..=9999).contains(&at.year()));
+        if fine { Ok(()) } else { Err("occurred_at is a moment in a year from 1 to 9999".into()) }
+    }
+}
+
+impl From<Statement> for Stated {
+    fn from(statement: Statement) -> Self {
+        Self { statement, occurred_at: None }
+    }
 }
 
 /// The formats that can be read.
@@ -66,15 +97,17 @@ pub enum ImportFormat {
     /// `subject`, `predicate` and `object` must be there. `valid_from` and `valid_to` are moments, days, months or years;
     /// `confidence` is above 0, at most 1; `subject_kind` and `object_kind` say what an entity is; `object_is_literal` is
     /// `true` or `false`: without it, an object that has a letter and can be a name is an entity. `from` and `until` are
-    /// understood for `valid_from` and `valid_to`. The other columns of our own export are passed over, and so are its
-    /// lines of facts that were taken back.
+    /// understood for `valid_from` and `valid_to`. Where `valid_from_is_said` is `false`, nobody said since when: the line is
+    /// taken for said at `valid_from`. The other columns of our own export are passed over, and so are its lines of facts
+    /// that were taken back.
     Csv,
     /// The file of the MCP memory server: an entity or a relation in JSON on each line.
     ///
     /// A relation is a fact between two entities. An observation is a `note` of its entity, a literal. A type that is none
     /// of ours is what the entity `is_a`, a literal. `default_user` is the person whose memory it is.
     Mcp,
-    /// A [`Statement`] in JSON on each line, as it stands in the journal: `{"says": "holds", ...}`.
+    /// A [`Statement`] in JSON on each line, as it stands in the journal: `{"says": "holds", ...}`. `occurred_at` may stand
+    /// beside it: when it was said.
     Statements,
 }
 

@@ -19,7 +19,8 @@ pub(crate) const ADDRESS: &str = "/v1/facts/import";
 /// Takes over facts from a file: CSV, or what the MCP memory server keeps (JSON a line at a time).
 ///
 /// CSV names its columns in the first line: `subject,predicate,object` and, if wanted, `valid_from`, `valid_to`,
-/// `confidence`, `subject_kind`, `object_kind` and `object_is_literal`; our own export is read too. A line that cannot be
+/// `confidence`, `subject_kind`, `object_kind` and `object_is_literal`; our own export is read too. Where
+/// `valid_from_is_said` is `false`, the line is taken for said at `valid_from`, and no start is. A line that cannot be
 /// accepted is named by its number and does not keep the others out. Idempotent, so that an import without an answer is
 /// sent again as it was.
 #[utoipa::path(
@@ -50,7 +51,8 @@ pub(crate) async fn import(
 #[serde(deny_unknown_fields, expecting = "an object")]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ImportQuery {
-    /// `csv`, `mcp`, or `statements`: a statement in JSON a line; absent to find it out from the file.
+    /// `csv`, `mcp`, or `statements`: a statement in JSON a line, perhaps with when it was said as `occurred_at`; absent to
+    /// find it out from the file.
     #[param(value_type = Option<String>, example = "csv")]
     format: Option<Word<ImportFormat>>,
     /// The session they are told in; absent for `facts`.

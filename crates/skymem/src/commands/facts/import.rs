@@ -137,7 +137,7 @@ impl Import {
             match says {
                 Says::Statements(statements) => {
                     all.statements += statements.len() as u64;
-                    batch.extend(statements.into_iter().map(|statement| Line { number, statement }));
+                    batch.extend(statements.into_iter().map(|stated| Line { number, stated }));
                 }
                 Says::Nothing(why) => *all.left_out.entry(why).or_default() += 1,
                 Says::Unreadable(why) => all.problem(&name, number, &why, &bar),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use serde_json::Value;
-use skymem_core::facts::Statement;
+use skymem_engine::facts::import::{Stated, write_stated};
 
 use crate::client::Client;
 use crate::import::patiently;
@@ -21,7 +21,7 @@ pub(super) struct Sender {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Line {
     pub(super) number: u64,
-    pub(super) statement: Statement,
+    pub(super) stated: Stated,
 }
 
 /// What became of statements that were sent.
@@ -58,8 +58,7 @@ impl Sender {
     pub(super) async fn send(&self, lines: &[Line]) -> Result<Sent> {
         let mut body = Vec::new();
         for line in lines {
-            serde_json::to_writer(&mut body, &line.statement)?;
-            body.push(b'\n');
+            write_stated(&line.stated, &mut body)?;
         }
         let call = async || {
             self.client.upload(&["v1", "facts", "import"], &self.query, "application/x-ndjson", body.clone()).await
@@ -97,7 +96,8 @@ mod tests {
 
     fn line(number: u64) -> Line {
         let kind = json!({ "says": "kind", "name": "Ann", "kind": "person" });
-        Line { number, statement: serde_json::from_value(kind).unwrap() }
+        let statement: skymem_core::facts::Statement = serde_json::from_value(kind).unwrap();
+        Line { number, stated: statement.into() }
     }
 
     #[test]
