@@ -10,7 +10,7 @@ use crate::tokens::Tokens;
 /// most languages, and for code. A longer text never costs less than its beginning.
 #[must_use]
 pub fn estimate_tokens(text: &str) -> Tokens {
-    let mut reader = Reader { rest: text, cost: 0, surplus: USUAL_SURPLUS, kana: 0 };
+    let mut reader = Reader { rest: text, cost: 0, surplus: USUAL_SURPLUS, kana: 0, rarer: 0 };
     while reader.piece() {}
     Tokens(reader.cost.div_ceil(TOKEN))
 }
@@ -27,6 +27,8 @@ struct Reader<'a> {
     surplus: usize,
     /// For how many more ideographs the text counts as Japanese, which tokenizers know less of than Chinese.
     kana: usize,
+    /// For how many more Cyrillic letters the text counts as a language that is rarer than Russian, as Ukrainian is.
+    rarer: usize,
 }
 
 /// Where [`Reader::surplus`] begins. Below it, letters cost less than [`PAIRS`] says.
@@ -208,6 +210,10 @@ impl Reader<'_> {
                     99
                 }
                 Script::Ideograph => 73,
+                Script::Cyrillic => {
+                    self.rarer = if is_of_russian(letter) { self.rarer.saturating_sub(1) } else { 80 };
+                    script.price_of_letter(letters) + if self.rarer > 0 && letters > 1 { 12 } else { 0 }
+                }
                 _ => script.price_of_letter(letters),
             };
         }
@@ -341,7 +347,7 @@ impl Script {
             (Script::Arabic, 1) => 70,
             (Script::Arabic, _) => 25,
             (Script::Indic, 1) => 92,
-            (Script::Indic, 2..=4) => 9,
+            (Script::Indic, 2..=4) => 11,
             (Script::Indic, _) => 25,
             (Script::Thai, 1) => 97,
             (Script::Thai, 2..=4) => 48,
@@ -353,6 +359,11 @@ impl Script {
             _ => 200,
         }
     }
+}
+
+/// Whether a Cyrillic letter is one that Russian is written in.
+fn is_of_russian(letter: char) -> bool {
+    matches!(letter, '\u{410}'..='\u{44F}' | '\u{401}' | '\u{451}')
 }
 
 /// The column and row of [`PAIRS`] for letters that are not of the English alphabet.

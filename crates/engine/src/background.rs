@@ -44,6 +44,7 @@ impl Memory {
         tasks.spawn(listen(self.clone(), news, stop.clone()));
         tasks.spawn(read_files(self.clone(), stop.clone()));
         tasks.spawn(lock_in_time(self.clone(), stop.clone()));
+        tasks.spawn(go_on_with_purges(self.clone(), stop.clone()));
         tasks.spawn(keep_up(self.clone(), stop));
         Background { stopping, tasks }
     }
@@ -59,6 +60,18 @@ impl Background {
                 tracing::error!(%error, "A background task had ended by itself");
             }
         }
+    }
+}
+
+/// Ends what a server that was killed had begun to purge.
+async fn go_on_with_purges(memory: Memory, mut stop: watch::Receiver<bool>) {
+    tokio::select! {
+        ended = memory.go_on_with_purges(true) => {
+            if let Err(error) = ended {
+                tracing::warn!(%error, "Purges that were broken off are ended later");
+            }
+        }
+        _ = stop.wait_for(|stop| *stop) => {}
     }
 }
 

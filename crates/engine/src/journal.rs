@@ -123,8 +123,12 @@ impl Memory {
         &self,
         user: UserId,
         session: &SessionId,
-        change: SessionChange,
+        mut change: SessionChange,
     ) -> Result<Session, EngineError> {
+        if let Some(Some(title)) = &mut change.title {
+            // A title stands in the clear, also where what was said is sealed.
+            *title = self.name_without_secrets(user, std::mem::take(title)).await?;
+        }
         Ok(self.journal().set_session(user, session, change, self.now()).await?)
     }
 

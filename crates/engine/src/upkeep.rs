@@ -1,4 +1,5 @@
-//! What is done now and then: layers tidy up, and the trash is emptied of what is too old to restore.
+//! What is done now and then: layers tidy up, purges that were broken off go on, and the trash is emptied of what is too old to
+//! restore.
 
 use skymem_core::wall::{acting_for, acting_for_everyone};
 
@@ -26,6 +27,7 @@ impl Memory {
                 }
             }
         }
+        self.go_on_with_purges(false).await?;
         for user in self.users().await? {
             let purged = acting_for(user.id, self.empty_trash(user.id, Some(self.trash_ends()))).await?.exchanges.len();
             if purged > 0 {

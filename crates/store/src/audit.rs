@@ -58,6 +58,12 @@ impl Actor {
         Self("server".into())
     }
 
+    /// Whoever is so named in the log.
+    #[must_use]
+    pub fn named(word: &str) -> Self {
+        Self(word.to_owned())
+    }
+
     /// The word in the log.
     #[must_use]
     pub fn as_str(&self) -> &str {

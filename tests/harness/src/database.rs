@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::str::FromStr;
 
+use skymem_core::UserId;
 use skymem_store::wall::{for_everyone, walled};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, PgPool};
@@ -98,6 +99,35 @@ pub(crate) async fn hits(url: &str, word: &str, folder: &Path) -> Result<BTreeMa
         hits.insert("files".into(), files);
     }
     Ok(hits)
+}
+
+/// How many rows of a user there are in each table, and a sum over them, in any order.
+pub(crate) async fn rows_of(url: &str, user: UserId) -> Result<BTreeMap<String, (i64, String)>, sqlx::Error> {
+    let mut connection = for_everyone(PgConnectOptions::from_str(url)?).connect().await?;
+    let tables = "select format('%I.%I', table_schema, table_name), \
+                         case when table_name = 'users' then 'id' else 'user_id' end \
+                  from information_schema.tables \
+                  where table_type = 'BASE TABLE' \
+                    and (table_name = 'users' \
+                         or exists (select from information_schema.columns \
+                                    where columns.table_schema = tables.table_schema \
+                                      and columns.table_name = tables.table_name \
+                                      and column_name = 'user_id'))";
+    let tables: Vec<(String, String)> = sqlx::query_as(tables).fetch_all(&mut connection).await?;
+    let mut rows = BTreeMap::new();
+    for (table, column) in tables {
+        let sum = format!(
+            "select count(*), coalesce(md5(string_agg(row, '' order by row)), '') \
+             from (select md5((to_jsonb(it) - array['last_used_at', 'leased_by', 'leased_until'])::text) as row \
+                   from {table} as it where {column} = $1) as rows"
+        );
+        let sum: (i64, String) = sqlx::query_as(AssertSqlSafe(sum)).bind(user.0).fetch_one(&mut connection).await?;
+        if sum.0 > 0 {
+            rows.insert(table, sum);
+        }
+    }
+    connection.close().await?;
+    Ok(rows)
 }
 
 /// How many files under `folder` hold these bytes.

@@ -33,6 +33,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::FutureExt;
 use skymem::config::Config;
 use skymem::serve::{Server, Start};
+use skymem_core::UserId;
 use skymem_core::wall::acting_for_everyone;
 use skymem_engine::{Clock, ManualClock, Memory};
 use skymem_models::EmbedderKind;
@@ -194,6 +195,16 @@ impl TestServer {
     pub async fn hits(&self, word: &str) -> std::collections::BTreeMap<String, i64> {
         let url = &self.config.database.url.0;
         database::hits(url, word, self.folder.path()).await.expect("the database can be read")
+    }
+
+    /// How many rows a user has in each table, and a sum over all that stands in them; but for when a key was used last, and
+    /// who is at work on a journal.
+    ///
+    /// # Panics
+    ///
+    /// When the database gives no answer.
+    pub async fn rows_of(&self, user: UserId) -> std::collections::BTreeMap<String, (i64, String)> {
+        database::rows_of(&self.config.database.url.0, user).await.expect("the database can be read")
     }
 
     /// The server ends in order and starts again on the same data, and the same clock.

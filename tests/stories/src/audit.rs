@@ -161,3 +161,52 @@ fn whoever_tampers_with_the_log_is_found_out() {
         assert_eq!(verified(server).await["broken"], json!({ "number": 2, "how": "is missing" }));
     });
 }
+
+#[test]
+fn each_way_of_tampering_is_named() {
+    story(async |server| {
+        for name in ["a", "b", "c"] {
+            let id = server.says(name, name, "yes").await;
+            server.post("/v1/forget", json!({ "ids": [id] })).await.expect(200);
+        }
+        let whole = verified(server).await;
+        let length = whole["sound"].as_i64().unwrap();
+        let user = "user_id = (select id from journal.users limit 1)";
+        let row = |number: i64| format!("{user} and number = {number}");
+        let move_to = |from: i64, to: i64| format!("update journal.audit set number = {to} where {};", row(from));
+        let swapped = [move_to(2, 1_000), move_to(3, 2), move_to(1_000, 3)].concat();
+        let put_back = swapped.clone();
+        let head = |number: &str, hash: &str| {
+            format!("update journal.audit_head set number = {number}, hash = {hash} where {user};")
+        };
+        let noted = head(&length.to_string(), &format!("(select hash from journal.audit where {})", row(length)));
+        let added = format!(
+            "insert into journal.audit select user_id, number + 1, at, actor, verb, what, hash from journal.audit where {};",
+            row(length)
+        );
+        let forged = format!("delete from journal.audit where {};", row(length + 1));
+        server.sql("alter table journal.audit disable trigger audit_stays").await.unwrap();
+
+        let ways = [
+            ("two entries change places", swapped, put_back, 2, "altered"),
+            ("the end is noted as another", head("number", "sha256('x')"), noted.clone(), length, "made anew"),
+            ("the end is said to be earlier", head("number - 1", "hash"), noted.clone(), length, "behind the end"),
+            ("one is added behind the end", added, forged, length + 1, "altered"),
+        ];
+        for (way, tamper, mend, number, how) in ways {
+            server.sql(&tamper).await.unwrap();
+            let broken = verified(server).await;
+            assert_eq!(broken["whole"], false, "{way}: {broken}");
+            assert_eq!(broken["broken"]["number"], number, "{way}: {broken}");
+            assert!(broken["broken"]["how"].as_str().unwrap().contains(how), "{way}: {broken}");
+            server.sql(&mend).await.unwrap();
+            assert_eq!(verified(server).await, whole, "{way} is mended");
+        }
+
+        // Without the note of its end, the whole log stands behind an end that is nowhere.
+        server.sql(&format!("delete from journal.audit_head where {user}")).await.unwrap();
+        let broken = verified(server).await;
+        assert_eq!(broken["broken"]["number"], 1, "{broken}");
+        assert!(broken["broken"]["how"].as_str().unwrap().contains("behind the end"), "{broken}");
+    });
+}

@@ -7,7 +7,7 @@ use skymem_harness::{Answer, Client, Delivered, TestServer, Upstream, story_with
 use crate::proxy::{chat, chat_of, files_speak, text_of, through};
 
 /// What a client gets for a chat in a session.
-async fn chat_in(client: &Client, session: &str, lines: &[&str]) -> Delivered {
+pub(crate) async fn chat_in(client: &Client, session: &str, lines: &[&str]) -> Delivered {
     let request = client.request("POST", "/v1/chat/completions").header("x-memory-session", session);
     Delivered::from(request.json(&chat_of(lines))).await
 }

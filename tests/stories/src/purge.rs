@@ -157,3 +157,57 @@ fn a_user_is_removed_with_everything_and_nobody_else_is_touched() {
         assert_eq!(kept["receipts"][0], receipt);
     });
 }
+
+#[test]
+fn an_export_that_lies_in_the_data_folder_is_found_and_named() {
+    story(async |server| {
+        let id = server.says("a", &format!("The locker code is {NONCE}."), "Noted.").await;
+        let files = server.memory_files("me");
+        let data = files.ancestors().nth(2).unwrap();
+        std::fs::write(data.join("export.jsonl"), format!("{{\"text\": \"The locker code is {NONCE}.\"}}\n")).unwrap();
+
+        let purged = server.post("/v1/purge", json!({ "ids": [id], "remembered_too": true })).await.expect(200);
+
+        let receipt = &purged["receipt"];
+        assert_eq!(receipt["receipt"]["clean"], false, "{receipt}");
+        let left = left(receipt);
+        assert_eq!(
+            (left.len(), &left[0]["place"], &left[0]["words"]),
+            (1, &json!("data folder"), &json!(1)),
+            "{receipt}"
+        );
+        let unreachable = receipt["receipt"]["unreachable"].to_string();
+        for beyond in ["backups", "write-ahead log", "clients", "exports"] {
+            assert!(unreachable.contains(beyond), "{unreachable}");
+        }
+    });
+}
+
+#[test]
+fn a_purge_that_was_begun_elsewhere_and_broken_off_is_ended_with_the_next_round_of_upkeep() {
+    story(async |server| {
+        let one = server.says("a", &format!("The locker code is {NONCE}."), "Noted.").await;
+        let kept = server.says("b", "The bicycle is blue.", "Nice.").await;
+        let begun = format!(
+            "insert into journal.purge (user_id, id, of_user, aim, actor, exchanges, begun_at) \
+             select id, gen_random_uuid(), id, 'text', 'anyone', array['{one}'::uuid], '{}' from journal.users",
+            server.now().to_rfc3339()
+        );
+        server.sql(&begun).await.unwrap();
+
+        server.memory().upkeep().await.unwrap();
+        assert_eq!(server.get("/v1/receipts").await.expect(200)["receipts"], json!([]), "it may be at work yet");
+        server.time_passes(chrono::TimeDelta::minutes(61));
+        server.memory().upkeep().await.unwrap();
+        server.memory().upkeep().await.unwrap();
+
+        let receipts = server.get("/v1/receipts").await.expect(200);
+        let receipt = &receipts["receipts"][0]["receipt"];
+        assert_eq!(receipts["receipts"].as_array().map(Vec::len), Some(1), "{receipts}");
+        assert_eq!((&receipt["exchanges"], &receipt["actor"]), (&json!(1), &json!("anyone")), "{receipt}");
+        assert_eq!((&receipt["clean"], &receipt["rewritten"]), (&json!(true), &json!(true)), "{receipt}");
+        assert_eq!(server.get(&format!("/v1/exchanges/{one}")).await.problem(404), "not-found");
+        assert_eq!(server.get(&format!("/v1/exchanges/{kept}")).await.status, 200);
+        assert_eq!(server.hits(NONCE).await, Default::default());
+    });
+}

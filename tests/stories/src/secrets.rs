@@ -3,7 +3,8 @@
 use serde_json::json;
 use skymem_harness::{Answer, TestServer, Upstream, story, story_with};
 
-use crate::proxy::{chat, chat_of, through};
+use crate::proxy::through;
+use crate::proxy_memory::chat_in;
 
 /// Put together here, so that nobody's scanner takes it for a leak.
 fn token() -> String {
@@ -36,6 +37,9 @@ fn a_secret_is_left_out_by_every_door_and_the_reply_says_so() {
             assert_eq!(answer["secrets"], json!({ "policy": "redact", "found": { "github token": 1 } }), "{answer}");
         }
         assert_eq!(fact["secrets"]["found"], json!({ "password": 1 }), "{fact}");
+        let title = json!({ "title": format!("on {token}") });
+        let title = server.patch("/v1/sessions/a", title).await.expect(200);
+        assert_eq!(title["title"], "on [secret: github token]");
         let turns = server.get("/v1/sessions/a/turns").await;
         assert_eq!(turns.text.matches("my token is [secret: github token], use it").count(), 4, "{}", turns.text);
         nothing_holds(server, &token).await;
@@ -182,13 +186,12 @@ fn a_chat_with_a_secret_is_sealed_and_goes_on_in_the_clear() {
         let other = said.replace(&token, &format!("{}X", &token[..token.len() - 1]));
         let answer = format!("assistant: You said: {}", &said[6..]);
 
-        let first = chat(server, &chat_of(&[&said])).await;
+        let first = chat_in(server, "a", &[&said]).await;
         server.remembers().await;
-        let session = first.header("x-memory-session").unwrap().to_owned();
-        chat(server, &chat_of(&[&said, &answer, "user: My dog is Rex."])).await;
+        chat_in(server, "a", &[&said, &answer, "user: My dog is Rex."]).await;
         server.remembers().await;
         // Only the secret was edited.
-        chat(server, &chat_of(&[&other])).await;
+        chat_in(server, "a", &[&other]).await;
         server.catches_up().await;
 
         assert_eq!(first.status, 200);
@@ -196,7 +199,7 @@ fn a_chat_with_a_secret_is_sealed_and_goes_on_in_the_clear() {
         let open = server.get("/v1/exchanges").await.text;
         assert!(open.contains("Rex") && !open.contains("my token is"), "{open}");
         unlock(server, &identity).await;
-        let sealed = sealed_of(server, &session).await;
+        let sealed = sealed_of(server, "a").await;
         assert_eq!(sealed.iter().filter(|text| text.starts_with("my token is")).count(), 2, "{sealed:?}");
         assert_eq!(sealed.iter().filter(|text| text.starts_with("You said: my token is")).count(), 2, "{sealed:?}");
     });

@@ -26,9 +26,11 @@ const OVERLAP: usize = 4 << 10;
 
 /// What lies in the pages of the server's own database.
 pub(super) const PAGES: &str = "pages of the database";
+/// and in its write-ahead log.
+pub(super) const LOG: &str = "write-ahead log of the database";
 
 impl Folders {
-    /// Looks through all that lies there. The write-ahead log is left out: it is named as what cannot be reached.
+    /// Looks through all that lies there.
     pub(super) fn look_through(&self, traces: &Traces) -> io::Result<Vec<Checked>> {
         let mut looked = Vec::new();
         if let Some(data) = &self.data {
@@ -49,12 +51,12 @@ impl Folders {
             looked.push(all);
         }
         if let Some(database) = &self.database {
-            let mut pages = Checked::at(PAGES);
+            let (mut pages, mut log) = (Checked::at(PAGES), Checked::at(LOG));
             walk(database, &mut |path| {
                 let is_log = path.components().any(|part| part.as_os_str() == "pg_wal");
-                if is_log { Ok(()) } else { pages.add(path, traces) }
+                if is_log { &mut log } else { &mut pages }.add(path, traces)
             })?;
-            looked.push(pages);
+            looked.extend([pages, log]);
         }
         Ok(looked)
     }

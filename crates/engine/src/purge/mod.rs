@@ -3,16 +3,19 @@
 
 mod aim;
 mod folders;
+mod go_on;
 mod receipt;
 mod traces;
 
+use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value;
 use skymem_core::files::{FileName, MemoryFiles, Revision};
 use skymem_core::wall::{acting_for, acting_for_everyone, carried};
 use skymem_core::{ExchangeId, User, UserId, UserName};
-use skymem_store::{Among, Place, SERVER, Target};
+use skymem_store::{Among, BegunPurge, Place, SERVER, Target};
 use uuid::Uuid;
 
 use crate::audit::acting_as;
@@ -22,10 +25,10 @@ use crate::memory::Memory;
 
 pub use aim::Aim;
 pub use folders::Folders;
-use folders::PAGES;
+use folders::{LOG, PAGES};
 pub(crate) use receipt::Signer;
-use receipt::UNREACHABLE;
 pub use receipt::{Checked, Receipt, SignedReceipt};
+use receipt::{UNREACHABLE, UNREACHABLE_LOG};
 use traces::Traces;
 
 /// So many exchanges are purged in one transaction.
@@ -34,6 +37,9 @@ const BATCH: usize = 200;
 /// Tables in which ids of what was purged stand on purpose: tombstones keep it from coming back, the log says that it is
 /// gone, and a statement of somebody's may name an exchange that is no more.
 const KEEP_IDS: [&str; 4] = ["journal.tombstone", "journal.audit", "journal.receipt", "journal.turn"];
+
+/// What says which purges are under way, until each has its receipt.
+const UNDER_WAY: &str = "journal.purge";
 
 /// What is to be removed for good.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,7 +67,7 @@ pub struct Purged {
 struct Done {
     user: UserId,
     kept_for: UserId,
-    aim: &'static str,
+    aim: String,
     exchanges: usize,
     revisions: usize,
     rewrite: bool,
@@ -82,7 +88,8 @@ impl Memory {
     ///
     /// # Errors
     ///
-    /// When the database gave no answer. What is purged by then stays purged, without a receipt; asked again, the rest goes.
+    /// When the database gave no answer. What is purged by then stays purged; the rest goes when the server starts again, or
+    /// when something else is purged.
     pub async fn purge_for_good(&self, request: PurgeRequest) -> Result<Purged, EngineError> {
         let (memory, actor) = (self.clone(), self.acting().actor);
         carried_through(tokio::spawn(carried(acting_as(actor, async move { memory.purge_all(request).await })))).await
@@ -91,25 +98,50 @@ impl Memory {
     async fn purge_all(&self, request: PurgeRequest) -> Result<Purged, EngineError> {
         let PurgeRequest { user, aim, remembered_too, rewrite } = &request;
         let (user, rewrite) = (*user, *rewrite);
+        self.go_on_purging(user, self.now()).await?;
         let exchanges = self.aimed_at(user, aim, request.among()).await?;
         if exchanges.is_empty() {
             return Ok(Purged { exchanges, receipt: None });
         }
+        let begun = BegunPurge {
+            id: Uuid::new_v4(),
+            user,
+            removes: None,
+            aim: aim.kind().to_owned(),
+            actor: self.acting().actor.as_str().to_owned(),
+            exchanges,
+            begun_at: self.now(),
+        };
+        self.inner.purger.begin(&begun).await?;
         if *remembered_too {
-            self.forget(user, &Target::Exchanges(exchanges.clone())).await?;
+            self.forget(user, &Target::Exchanges(begun.exchanges.clone())).await?;
         }
-        let mut traces = Traces::of(&exchanges, &self.inner.purger.said(user, &exchanges).await?);
+        self.carry_out(begun, rewrite).await
+    }
+
+    /// Purges what a purge was begun for, as far as it is still there, and makes its receipt.
+    async fn carry_out(&self, begun: BegunPurge, rewrite: bool) -> Result<Purged, EngineError> {
+        let (user, exchanges) = (begun.user, &begun.exchanges);
+        let mut traces = self.traces_of(user, exchanges).await?;
+        self.leave_to_others(user, &mut traces, exchanges).await?;
+        // While the turns are there: from what they said it is known which revisions go.
+        let revisions = self.purge_revisions(user, &traces).await?;
         let mut purged = Vec::with_capacity(exchanges.len());
         for batch in exchanges.chunks(BATCH) {
             purged.extend(self.journal().purge(user, batch, self.now()).await?);
         }
         self.tell_layers(user, &purged).await;
         self.inner.frozen.thaw_all_of(user);
-        self.leave_to_others(user, &mut traces).await?;
-        let revisions = self.purge_revisions(user, &traces).await?;
-        let done = Done { user, kept_for: user, aim: aim.kind(), exchanges: purged.len(), revisions, rewrite };
+        let aim = begun.aim.clone();
+        let done = Done { user, kept_for: user, aim, exchanges: exchanges.len(), revisions, rewrite };
         let receipt = self.made_sure(done, traces).await?;
+        self.inner.purger.end(&begun).await?;
         Ok(Purged { exchanges: purged, receipt: Some(receipt) })
+    }
+
+    /// What exchanges are known again by.
+    async fn traces_of(&self, user: UserId, exchanges: &[ExchangeId]) -> Result<Traces, EngineError> {
+        Ok(Traces::of(exchanges, &self.inner.purger.said(user, exchanges).await?))
     }
 
     /// Removes a user with everything that is kept of them, the folder of their memory files too; the receipt, or `None`
@@ -128,12 +160,27 @@ impl Memory {
 
     async fn remove(&self, user: User, rewrite: bool) -> Result<SignedReceipt, EngineError> {
         let User { id, name } = user;
-        let exchanges = self.aimed_at(id, &Aim::Everything, Among::All).await?;
-        let traces = Traces::of(&exchanges, &self.inner.purger.said(id, &exchanges).await?);
+        let begun = BegunPurge {
+            id: Uuid::new_v4(),
+            user: id,
+            removes: Some(name),
+            aim: "user".to_owned(),
+            actor: self.acting().actor.as_str().to_owned(),
+            exchanges: self.aimed_at(id, &Aim::Everything, Among::All).await?,
+            begun_at: self.now(),
+        };
+        self.inner.purger.begin(&begun).await?;
+        self.carry_out_removal(begun, rewrite).await
+    }
+
+    /// Removes the user whose removal was begun, as far as they are still there, and makes the receipt.
+    async fn carry_out_removal(&self, begun: BegunPurge, rewrite: bool) -> Result<SignedReceipt, EngineError> {
+        let (id, exchanges) = (begun.user, &begun.exchanges);
+        let traces = self.traces_of(id, exchanges).await?;
         self.inner.purger.remove_user(id, &self.acting()).await?;
-        self.tell_layers(id, &exchanges).await;
+        self.tell_layers(id, exchanges).await;
         self.inner.frozen.thaw_all_of(id);
-        if let Some(folder) = self.folders().memory_files.as_ref().map(|folder| folder.join(name.as_str())) {
+        if let Some(folder) = self.folder_of_removed(&begun).await? {
             let removed = tokio::fs::remove_dir_all(&folder).await;
             if let Err(source) = removed.or_else(|error| match error.kind() {
                 std::io::ErrorKind::NotFound => Ok(()),
@@ -143,8 +190,18 @@ impl Memory {
                 return Err(EngineError::Unavailable { what, source: Box::new(source) });
             }
         }
-        let done = Done { user: id, kept_for: SERVER, aim: "user", exchanges: exchanges.len(), revisions: 0, rewrite };
-        self.made_sure(done, traces).await
+        let aim = begun.aim.clone();
+        let done = Done { user: id, kept_for: SERVER, aim, exchanges: exchanges.len(), revisions: 0, rewrite };
+        let receipt = self.made_sure(done, traces).await?;
+        self.inner.purger.end(&begun).await?;
+        Ok(receipt)
+    }
+
+    /// The folder of the memory files of a user who is removed; `None` when somebody new has their name by now.
+    async fn folder_of_removed(&self, begun: &BegunPurge) -> Result<Option<PathBuf>, EngineError> {
+        let (Some(name), Some(files)) = (&begun.removes, self.folders().memory_files) else { return Ok(None) };
+        let is_taken = self.user_named(name).await?.is_some();
+        Ok((!is_taken).then(|| files.join(name.as_str())))
     }
 
     /// The receipts of a user, newest first, at most `limit`; with `None`, the server's own: of users that were removed.
@@ -177,12 +234,23 @@ impl Memory {
         Ok(self.signer()?.fault(receipt, signature))
     }
 
-    /// Takes out of the traces what others still say: other exchanges, what people call their sessions, and the memory files
-    /// as they are.
-    async fn leave_to_others(&self, user: UserId, traces: &mut Traces) -> Result<(), EngineError> {
+    /// Takes out of the traces what others still say: exchanges that are not `going`, what people call their sessions, and
+    /// the memory files as they are.
+    async fn leave_to_others(
+        &self,
+        user: UserId,
+        traces: &mut Traces,
+        going: &[ExchangeId],
+    ) -> Result<(), EngineError> {
+        let going: HashSet<String> = going.iter().map(ToString::to_string).collect();
         for place in self.inner.purger.places().await? {
             if ["journal.turn", "journal.session", "journal.collection"].contains(&place.full_name().as_str()) {
-                let look = |fields: &[String]| fields.iter().for_each(|field| traces.without(field));
+                let look = |fields: &[String]| {
+                    // Of a turn, the id of its exchange is a field of its own.
+                    if !fields.iter().any(|field| going.contains(field)) {
+                        fields.iter().for_each(|field| traces.without(field));
+                    }
+                };
                 self.inner.purger.look_through(&place, user, look).await?;
             }
         }
@@ -218,9 +286,11 @@ impl Memory {
     /// Makes room, looks everywhere, and keeps a receipt.
     async fn made_sure(&self, done: Done, traces: Traces) -> Result<SignedReceipt, EngineError> {
         let purger = &self.inner.purger;
-        let places = purger.places().await?;
+        let mut places = purger.places().await?;
+        places.retain(|place| place.full_name() != UNDER_WAY);
         let theirs: Vec<Place> = places.iter().filter(|place| place.has_user).cloned().collect();
         let mut rewritten = done.rewrite;
+        let has_own = self.folders().database.is_some();
         purger.make_room(&theirs, done.rewrite).await?;
         let traces = Arc::new(traces);
         let mut looked = Vec::new();
@@ -245,7 +315,15 @@ impl Memory {
             rewritten = true;
             on_disk = self.look_on_disk(&traces).await?;
         }
+        if has_own {
+            purger.turn_the_log().await;
+            on_disk = self.look_on_disk(&traces).await?;
+        }
         let mut unreachable = UNREACHABLE.map(str::to_owned).to_vec();
+        let log_is_clean = on_disk.iter().any(|here| here.place == LOG && here.items > 0 && here.words == 0);
+        if !log_is_clean {
+            unreachable.push(UNREACHABLE_LOG.to_owned());
+        }
         if on_disk.iter().any(|here| here.place == PAGES && here.items == 0) {
             unreachable.push("the pages of the database's files, which this server's account may not read".to_owned());
         }
@@ -253,19 +331,20 @@ impl Memory {
 
         let (mut kept_ids, mut found) = (Vec::new(), false);
         for here in &mut looked {
-            let on_purpose = KEEP_IDS.contains(&here.place.as_str()) || here.place == PAGES;
+            let on_purpose = KEEP_IDS.contains(&here.place.as_str()) || [PAGES, LOG].contains(&here.place.as_str());
             if on_purpose && here.ids > 0 {
                 kept_ids.push(Checked { words: 0, ..here.clone() });
                 here.ids = 0;
             }
-            found |= here.words > 0 || here.ids > 0;
+            // What its log yet holds is named as what cannot be reached.
+            found |= here.place != LOG && here.words > 0 || here.ids > 0;
         }
         let receipt = Receipt {
             id: Uuid::new_v4(),
             user: done.user.0,
             made_at: self.now(),
             actor: self.acting().actor.as_str().to_owned(),
-            aim: done.aim.to_owned(),
+            aim: done.aim,
             exchanges: done.exchanges,
             revisions: done.revisions,
             traces: traces.len(),

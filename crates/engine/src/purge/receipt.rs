@@ -70,13 +70,15 @@ pub struct SignedReceipt {
 }
 
 /// What no purge reaches.
-pub(super) const UNREACHABLE: [&str; 5] = [
+pub(super) const UNREACHABLE: [&str; 4] = [
     "backups and dumps of the database, and copies of the data folder, made before",
-    "PostgreSQL's write-ahead log, until it is overwritten, and archives of it",
     "freed blocks of the disk, its snapshots and its own copies",
     "what clients, models and proxies keep: chats, logs, caches",
     "exports that were written outside of the data folder",
 ];
+
+/// Nor this, of a database that is not the server's own.
+pub(super) const UNREACHABLE_LOG: &str = "PostgreSQL's write-ahead log, until it is overwritten, and archives of it";
 
 /// The key that signs receipts of this server.
 pub(crate) struct Signer(Ed25519KeyPair);

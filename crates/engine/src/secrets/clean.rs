@@ -113,6 +113,14 @@ impl Memory {
         Ok(Screened { turns, whole, met })
     }
 
+    /// What people call something, without its secrets unless they are to be kept: names are never sealed.
+    pub(crate) async fn name_without_secrets(&self, user: UserId, name: String) -> Result<String, EngineError> {
+        let mut found = SecretsFound::default();
+        let clean = redact(&name, &mut found).into_owned();
+        let keeps = found.is_empty() || self.secret_policy(user).await?.0 == SecretPolicy::Allow;
+        Ok(if keeps { name } else { clean })
+    }
+
     /// What is done about secrets that were found.
     async fn met(&self, user: UserId, found: SecretsFound) -> Result<SecretsMet, EngineError> {
         let (policy, collection) = self.secret_policy(user).await?;

@@ -16,6 +16,8 @@ mod shapes;
 #[cfg(test)]
 mod tests;
 mod told;
+#[cfg(test)]
+mod unseen;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -24,8 +26,8 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 pub use skymem_store::SecretPolicy;
 
-pub use clean::SecretsMet;
 pub(crate) use clean::Screened;
+pub use clean::SecretsMet;
 
 /// `[engine.secrets]`: what is done about secrets in what is to be remembered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -39,7 +39,8 @@ impl Memory {
             return Ok(None);
         }
         // An answer may come by itself, later than its question.
-        let answers = append.kind == ExchangeKind::Said && append.turns.first().is_some_and(|turn| turn.role != Role::User);
+        let answers =
+            append.kind == ExchangeKind::Said && append.turns.first().is_some_and(|turn| turn.role != Role::User);
         if whole.is_empty() && !answers {
             return Ok(None);
         }
@@ -86,8 +87,13 @@ impl Memory {
         let (sealed, open): (Vec<_>, Vec<_>) =
             turns.into_iter().enumerate().partition(|(place, _)| places.contains(place));
         let of = |turns: Vec<(usize, NewTurn)>| turns.into_iter().map(|(_, turn)| turn).collect();
-        let sealing =
-            Append { session, turns: of(sealed), settings: SessionChange::default(), collection: None, ..append.clone() };
+        let sealing = Append {
+            session,
+            turns: of(sealed),
+            settings: SessionChange::default(),
+            collection: None,
+            ..append.clone()
+        };
         let mut sealed = self.journal().append_sealed_only(user, &collection, sealing).await?;
         append.turns = of(open);
         if append.turns.is_empty() {

@@ -81,6 +81,11 @@ const SHAPES: &[Shape] = &[
     random("replicate token", r"r8_[A-Za-z0-9]{37}"),
     random("xai key", r"xai-[A-Za-z0-9]{80}"),
     random("perplexity key", r"pplx-[A-Za-z0-9]{48}"),
+    shape("supabase token", r"sbp_[0-9a-f]{40}"),
+    random("doppler token", r"dp\.(?:pt|st|ct|sa|scim|audit)\.[A-Za-z0-9]{40,44}"),
+    random("terraform token", r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_-]{60,70}"),
+    shape("pulumi token", r"pul-[0-9a-f]{40}"),
+    shape("airtable token", r"pat[A-Za-z0-9]{14}\.[0-9a-f]{64}"),
     // Bech32 in capitals, with a checksum that need not be counted: the beginning says it all.
     shape("age identity", r"AGE-SECRET-KEY-1[02-9AC-HJ-NP-Z]{58}"),
     // Our own: 8 bytes and 32 bytes in hex.

@@ -69,6 +69,14 @@ static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
         ("password", told(PASSWORD, back), is_password),
         // `curl -u name:password`.
         ("password", r"(?:\s-u|--user)[ =](?:[A-Za-z0-9._@-]{1,64}):(?P<bare>[^\s'\x22]{6,200})".into(), is_password),
+        // `mysql -pSECRET`, in one word, and `sshpass -p SECRET`.
+        ("password", r"\b(?:mysql|mysqldump|mysqladmin|mariadb)\b[^\r\n|;]{0,80}?\s-p(?P<bare>[^\s'\x22]{6,200})".into(), is_password),
+        ("password", r"\bsshpass\s{1,3}-p\s{0,3}['\x22]?(?P<bare>[^\s'\x22]{4,200})".into(), is_password),
+        // A pass is many things: what stands there must look made up.
+        ("password", r"(?i)\bpass\s{0,3}[:=]\s{0,3}(?P<bare>[^\s'\x22`]{8,200})".into(), |value, quoted| {
+            let has = |kind: fn(&u8) -> bool| value.as_bytes().iter().any(kind);
+            has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic) && is_password(value, quoted)
+        }),
         // scheme://name:password@host
         (
             "password in an address",
@@ -85,6 +93,11 @@ static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
         // The 40 characters beside an access key.
         ("aws secret key", r#"(?i)aws.{0,20}secret.{0,20}?[=:\s"']{1,5}(?P<bare>[A-Za-z0-9/+]{40})\b"#.into(), |value, _| is_token(value) || value.contains(['/', '+'])),
         ("bearer token", r"(?i)\bbearer\s{1,3}(?P<bare>[A-Za-z0-9._~+/=-]{20,2000})".into(), |value, _| is_token(value)),
+        // As Docker keeps them: name and password in base64.
+        ("basic credentials", r#""auth"\s{0,3}:\s{0,3}"(?P<bare>[A-Za-z0-9+/]{12,500}={0,2})""#.into(), |value, _| is_token(value)),
+        ("session cookie", r"(?i)\b(?:set-)?cookie:[^\r\n]{0,200}?=(?P<bare>[A-Za-z0-9._~+/%-]{24,2000})".into(), |value, _| is_token(value)),
+        // PuTTY's own form of key file.
+        ("private key", r"Private-Lines: [0-9]{1,3}\r?\n(?P<bare>[A-Za-z0-9+/=]{8,64}(?:\r?\n[A-Za-z0-9+/=]{8,64}){0,200})".into(), |_, _| true),
         ("basic credentials", r"(?i)authorization[\x22']?\s{0,3}[:=]\s{0,3}[\x22']?basic\s{1,3}(?P<bare>[A-Za-z0-9+/]{8,500}={0,2})".into(), |_, _| true),
     ];
     // A pattern that does not compile is left out here, and fails a test.

@@ -68,7 +68,7 @@ pub(crate) async fn rotate(
     memory: Data<Memory>,
     door: Data<Door>,
     path: Path<KeyPath>,
-    body: Json<RotateBody>,
+    body: Json<RotateKeyBody>,
 ) -> Result<HttpResponse, ApiError> {
     let id = path.into_inner().key.0;
     let old_until = body.into_inner().old_until.map(|moment| moment.0);
@@ -108,7 +108,7 @@ pub(crate) struct KeyBody {
 /// How a key is exchanged for a new one.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "an object")]
-pub(crate) struct RotateBody {
+pub(crate) struct RotateKeyBody {
     /// Until when the old one opens, in RFC 3339 with its zone; absent for no longer.
     #[schema(value_type = Option<DateTime<Utc>>)]
     old_until: Option<Moment>,

@@ -166,7 +166,7 @@ pub(crate) async fn rotate(
     who: Writer,
     memory: Data<Memory>,
     path: Path<CollectionPath>,
-    body: Json<RotateBody>,
+    body: Json<RotateSealedBody>,
 ) -> Result<Answer<SealedAnswer>, ApiError> {
     let passphrase = body.into_inner().passphrase.map(|passphrase| WrapTo::Passphrase(passphrase.0));
     Ok(Answer(memory.rotate(who.user, &path.collection, passphrase).await?.into()))
@@ -262,7 +262,7 @@ pub(crate) struct RecipientBody {
 /// What a new key needs.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "an object")]
-pub(crate) struct RotateBody {
+pub(crate) struct RotateSealedBody {
     /// The passphrase, when the collection has one.
     #[schema(value_type = Option<String>, format = Password)]
     passphrase: Option<Secret>,

@@ -219,6 +219,8 @@ impl Cluster {
             "shared_buffers=128MB",
             "maintenance_work_mem=128MB",
             "max_wal_size=512MB",
+            // What was purged is gone with the files it stood in; files that are used again keep what they held.
+            "wal_recycle=off",
             // Without it an index search ends before a filter has found enough.
             "hnsw.iterative_scan=relaxed_order",
             "timezone=UTC",

@@ -145,6 +145,10 @@ async fn prepare(socket_folder: &Path) -> Result<(), PostgresError> {
     server.close().await?;
 
     let mut server = PgConnection::connect_with(&connect_options(socket_folder, SUPERUSER, ROLE)).await?;
+    // A purge has what is gone written to the disk, so that it can be looked for there, and goes on with a new file of the log.
+    sqlx::raw_sql("grant pg_checkpoint to skymem; grant execute on function pg_switch_wal() to skymem")
+        .execute(&mut server)
+        .await?;
     sqlx::raw_sql("create extension if not exists vector").execute(&mut server).await?;
     let outdated = "select extversion <> default_version
                     from pg_extension join pg_available_extensions on name = extname

@@ -150,6 +150,18 @@ impl Purger {
     }
 }
 
+impl Purger {
+    /// Goes on with a new file of the write-ahead log, and has those removed in which something older stands. Only whoever owns
+    /// the cluster may: elsewhere they stay until they are overwritten, or archived.
+    pub async fn turn_the_log(&self) {
+        for statement in ["select pg_switch_wal()", "checkpoint"] {
+            if let Err(error) = sqlx::raw_sql(statement).execute(&self.db).await {
+                tracing::debug!(%error, "The write-ahead log stays as it is");
+            }
+        }
+    }
+}
+
 /// The fields of a line of `copy`, as they were before they were written so. Bytes come as the text they are, if they are.
 fn fields(line: &[u8]) -> Vec<String> {
     line.split(|byte| *byte == b'\t').map(field).collect()

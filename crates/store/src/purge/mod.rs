@@ -1,5 +1,6 @@
 //! What a purge needs of the database beside the journal: what is to go, a look through every table, room made for good.
 
+mod begun;
 mod look;
 mod receipts;
 
@@ -11,6 +12,7 @@ use skymem_core::{Collection, ExchangeId, SessionId, UserId};
 use crate::audit::{self, Acting, Verb};
 use crate::error::StoreError;
 
+pub use begun::BegunPurge;
 pub use look::Place;
 pub use receipts::Receipt;
 

@@ -55,8 +55,9 @@ impl fmt::Display for Quoted<'_> {
                         f.write_str("\\n")?;
                     }
                 }
-                // A text ends there for Graphviz.
-                '\0' => f.write_str("\u{fffd}")?,
+                '\t' => f.write_str("\t")?,
+                // A text ends at the first of these for Graphviz; the others it would write into SVG, which has none.
+                '\0'..' ' | '\u{fffe}' | '\u{ffff}' => f.write_str("\u{fffd}")?,
                 '&' if names_a_sign(rest.as_str()) => f.write_str("&amp;")?,
                 sign => write!(f, "{sign}")?,
             }
@@ -113,6 +114,7 @@ mod tests {
         check("one\r\ntwo\nthree\rfour", r#""one\ntwo\nthree\nfour""#);
         check("R&D; AT&T &lt; &#38; &;", r#""R&D; AT&T &amp;lt; &amp;#38; &;""#.replace("R&D;", "R&amp;D;").as_str());
         check("a\0b", "\"a\u{fffd}b\"");
+        check("a\u{1}\u{1b}\tb\u{ffff}", "\"a\u{fffd}\u{fffd}\tb\u{fffd}\"");
     }
 
     #[test]
@@ -152,6 +154,6 @@ mod tests {
         for name in HARD {
             assert!(labels.contains(&name.to_owned()), "{name} is not in {labels:?}");
         }
-        assert!(labels.contains(&LINES.replace("\r\n", "\n").replace('\r', "\n")));
+        assert!(labels.contains(&LINES.replace("\r\n", "\n").replace('\r', "\n").replace('\u{1}', "\u{fffd}")));
     }
 }
