@@ -1,5 +1,6 @@
 //! Reads and edits files for the doors.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -25,10 +26,14 @@ impl MemoryFiles for FilesLayer {
     }
 
     async fn gone(&self, user: UserId) -> Result<Vec<FileName>, FileError> {
-        let snapshot = self.shelf(user).await?.snapshot();
+        let shelf = self.shelf(user).await?;
+        // What waits for the database first: meanwhile it may get into the history.
+        let mut names: BTreeSet<FileName> = shelf.going().into_iter().collect();
         let gone = sql::gone(&self.library.db, user).await.map_err(LayerError::from)?;
-        let names = gone.into_iter().filter_map(|name| name.parse::<FileName>().ok());
-        Ok(names.filter(|name| snapshot.page(name).is_none() && snapshot.damage(name).is_none()).collect())
+        names.extend(gone.into_iter().filter_map(|name| name.parse::<FileName>().ok()));
+        let snapshot = shelf.snapshot();
+        names.retain(|name| snapshot.page(name).is_none() && snapshot.damage(name).is_none());
+        Ok(names.into_iter().collect())
     }
 
     /// One file as it was last loaded: a request never waits for the disk, which is at most a second ahead.

@@ -267,6 +267,11 @@ impl Shelf {
         Arc::clone(&read(&self.snapshot))
     }
 
+    /// The files that are gone without the history knowing it yet.
+    pub(crate) fn going(&self) -> Vec<FileName> {
+        lock(&self.news).iter().filter(|news| news.text.is_none()).map(|news| news.file.clone()).collect()
+    }
+
     /// Makes `snapshot` what requests read.
     pub(crate) fn publish(&self, snapshot: Snapshot) {
         *write(&self.snapshot) = Arc::new(snapshot);

@@ -119,6 +119,20 @@ async fn while_the_database_is_away_edits_on_disk_go_live_and_are_kept_later() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn that_a_file_went_is_known_before_the_history_knows() {
+    let mut world = World::new().await;
+    fs::write(world.path("old.md"), "old\n").unwrap();
+    world.until_history_has("old.md", 1).await;
+    let refuse = "alter table files.revision add constraint away check (text is not null) not valid";
+    sqlx::raw_sql(refuse).execute(&world.db).await.unwrap();
+
+    fs::remove_file(world.path("old.md")).unwrap();
+    world.restart().await;
+
+    assert_eq!(world.files().gone(world.anna).await.unwrap(), [name("old.md")]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_history_goes_with_its_user() {
     let world = World::new().await;
     world.until_history_has("NOW.md", 1).await;
