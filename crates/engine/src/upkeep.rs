@@ -1,5 +1,5 @@
-//! What is done now and then: layers tidy up, purges that were broken off go on, and the trash is emptied of what is too old to
-//! restore.
+//! What is done now and then: layers tidy up, purges that were broken off go on, the trash is emptied of what is too old to
+//! restore, and what was sealed when the server was stopped is looked for in the clear.
 
 use crate::error::EngineError;
 use crate::memory::Memory;
@@ -30,6 +30,11 @@ impl Memory {
             let purged = self.empty_trash(user.id, Some(self.trash_ends())).await?.exchanges.len();
             if purged > 0 {
                 tracing::info!(user = %user.id, purged, "The trash was emptied of what is too old to restore");
+            }
+            for sealed in self.inner.journal.sealed_collections(user.id).await? {
+                if sealed.unchecked {
+                    self.look_after_sealing(user.id, &sealed.collection).await?;
+                }
             }
         }
         Ok(finished)
