@@ -32,6 +32,16 @@ pub trait Embedder: Send + Sync {
     ///
     /// When the provider cannot be reached, refuses, or answers nonsense.
     async fn embed(&self, texts: &[&str], purpose: Purpose) -> Result<Vec<Embedding>, ModelError>;
+
+    /// As [`Embedder::embed`], of texts of which nothing may be held afterwards: an embedder that remembers its answers
+    /// does not remember these.
+    ///
+    /// # Errors
+    ///
+    /// As [`Embedder::embed`].
+    async fn embed_once(&self, texts: &[&str], purpose: Purpose) -> Result<Vec<Embedding>, ModelError> {
+        self.embed(texts, purpose).await
+    }
 }
 
 /// An embedder that many share.

@@ -20,6 +20,7 @@ mod purge;
 pub mod reading;
 mod record;
 mod sealed;
+mod sealing;
 mod secrets;
 mod settings;
 mod stats;
@@ -50,6 +51,7 @@ pub use memory::{Memory, Parts};
 pub use purge::{Aim, Checked, Folders, PurgeRequest, Purged, Receipt, SignedReceipt};
 pub use record::{Content, NewTurn, RecordRequest, Recorded, RememberRequest, TurnFate};
 pub use sealed::{MOST_MINUTES, SealedView};
+pub use sealing::Sealed;
 pub use secrets::{SecretPolicy, SecretsFound, SecretsMet, SecretsSettings};
 pub use settings::{
     ContextSettings, EngineSettings, ItemsPlace, ObserveSettings, RewriteSettings, UpkeepSettings, VaultSettings,

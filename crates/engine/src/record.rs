@@ -104,7 +104,7 @@ pub struct RememberRequest {
     pub user: UserId,
     /// What to remember.
     pub text: String,
-    /// The shelf it stands on; `None` for the default one.
+    /// The shelf it stands on; `None` for that of its session, or the default one when it names no session.
     pub collection: Option<Collection>,
     /// The session it came up in; `None` for the session `notes`.
     pub session: Option<SessionId>,
@@ -186,9 +186,11 @@ impl Memory {
             *note = whole.remove(&place).unwrap_or_else(|| note.clone());
             note.client_id = Some(format!("note:{}", Uuid::new_v5(&Uuid::NAMESPACE_OID, note.text.as_bytes())));
         }
+        // A note that names nothing does not follow another one, under a lock perhaps.
+        let unnamed = request.session.is_none().then(Collection::default);
         let append = Append {
             session: request.session.map_or_else(|| "notes".parse(), Ok).map_err(named)?,
-            collection: request.collection,
+            collection: request.collection.or(unnamed),
             kind: ExchangeKind::Asserted,
             source: request.source.map_or_else(|| "remember".parse(), Ok).map_err(named)?,
             turns,

@@ -1,4 +1,4 @@
-//! Sealed collections: sealing, unlocking, who can unlock, and what can be read directly while they are unlocked.
+//! Sealed collections: unlocking, who can unlock, and what can be read directly while they are unlocked.
 //!
 //! The engine holds no key. What needs one is asked of the layer that keeps the vault.
 
@@ -7,9 +7,7 @@ use serde_json::json;
 use skymem_core::vault::{UnlockWith, Unlocked, VaultError, WrapTo};
 use skymem_core::wall::carried;
 use skymem_core::{Collection, Exchange, ExchangeId, Filter, Gap, GapReason, Query, Seq, SessionId, UserId, Vault};
-use skymem_store::{
-    Among, JournalTurn, MemoryMode, NewSeal, NewVersion, SealedCollection, Session, Target, Verb, Wrapping,
-};
+use skymem_store::{Among, JournalTurn, MemoryMode, NewVersion, SealedCollection, Session, Target, Verb, Wrapping};
 
 use crate::error::EngineError;
 use crate::memory::Memory;
@@ -28,27 +26,6 @@ pub struct SealedView {
 }
 
 impl Memory {
-    /// Seals a collection, which is made when it is new and must be empty: whoever is in `to` can unlock it, and nobody
-    /// else, also not who runs this server.
-    ///
-    /// # Errors
-    ///
-    /// [`EngineError::Refused`] without recipients, or for what is none; [`EngineError::Conflict`] when it is sealed, or
-    /// something stands in it in the clear.
-    pub async fn seal(&self, user: UserId, collection: &Collection, to: &[WrapTo]) -> Result<SealedView, EngineError> {
-        if *collection == Collection::default() {
-            return Err(EngineError::Refused(
-                "the default collection stays open: notes and sessions that name none stand in it".into(),
-            ));
-        }
-        let key = self.vault()?.new_key(user, collection, 1, to).await?;
-        let first = NewVersion { version: 1, public: key.public, wrappings: wrappings(1, key.wrappings) };
-        let seal = NewSeal { handles: key.handles, first };
-        self.inner.journal.seal_collection(user, collection, &seal, self.now()).await?;
-        self.note_sealed(user, Verb::Sealed, collection, "sealed").await;
-        self.sealed_one(user, collection).await
-    }
-
     /// Unlocks a collection for so many minutes, or until it is locked when they are 0.
     ///
     /// # Errors
@@ -319,7 +296,7 @@ impl Memory {
         if is_open { Ok(vault) } else { Err(VaultError::Locked(collection.clone()).into()) }
     }
 
-    async fn note_sealed(&self, user: UserId, verb: Verb, collection: &Collection, what: &str) {
+    pub(crate) async fn note_sealed(&self, user: UserId, verb: Verb, collection: &Collection, what: &str) {
         self.note(user, verb, json!({ "collection": collection, "what": what })).await;
     }
 }
@@ -337,7 +314,7 @@ fn named(to: &WrapTo) -> String {
     }
 }
 
-fn wrappings(version: u32, wrapped: Vec<(String, Vec<u8>)>) -> Vec<Wrapping> {
+pub(crate) fn wrappings(version: u32, wrapped: Vec<(String, Vec<u8>)>) -> Vec<Wrapping> {
     wrapped.into_iter().map(|(recipient, wrapped)| Wrapping { version, recipient, wrapped }).collect()
 }
 

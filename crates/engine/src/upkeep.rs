@@ -1,6 +1,7 @@
-//! What is done now and then: layers tidy up, purges that were broken off go on, and the trash is emptied of what is too old to
-//! restore.
+//! What is done now and then: layers tidy up, purges that were broken off go on, the trash is emptied of what is too old to
+//! restore, and what was sealed when the server was stopped is looked for in the clear.
 
+use skymem_core::UserId;
 use skymem_core::wall::{acting_for, acting_for_everyone};
 
 use crate::error::EngineError;
@@ -29,11 +30,22 @@ impl Memory {
         }
         self.go_on_with_purges(false).await?;
         for user in self.users().await? {
-            let purged = acting_for(user.id, self.empty_trash(user.id, Some(self.trash_ends()))).await?.exchanges.len();
-            if purged > 0 {
-                tracing::info!(user = %user.id, purged, "The trash was emptied of what is too old to restore");
-            }
+            acting_for(user.id, self.upkeep_of(user.id)).await?;
         }
         Ok(finished)
+    }
+
+    /// What is done for one user.
+    async fn upkeep_of(&self, user: UserId) -> Result<(), EngineError> {
+        let purged = self.empty_trash(user, Some(self.trash_ends())).await?.exchanges.len();
+        if purged > 0 {
+            tracing::info!(%user, purged, "The trash was emptied of what is too old to restore");
+        }
+        for sealed in self.inner.journal.sealed_collections(user).await? {
+            if sealed.unchecked {
+                self.look_after_sealing(user, &sealed.collection).await?;
+            }
+        }
+        Ok(())
     }
 }

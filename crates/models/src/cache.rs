@@ -71,6 +71,10 @@ impl Embedder for Cached {
         let embeddings: Option<Vec<Embedding>> = keys.iter().map(|key| found.get(key).cloned()).collect();
         embeddings.ok_or_else(|| ModelError::Unusable("fewer embeddings than texts".into()))
     }
+
+    async fn embed_once(&self, texts: &[&str], purpose: Purpose) -> Result<Vec<Embedding>, ModelError> {
+        self.inner.embed_once(texts, purpose).await
+    }
 }
 
 fn key(text: &str, purpose: Purpose) -> Key {
@@ -133,6 +137,11 @@ mod tests {
         cached.embed(&["b"], Purpose::Query).await.unwrap();
         assert_eq!(counting.1.load(Ordering::SeqCst), 5);
         assert!(cached.embed(&[], Purpose::Query).await.unwrap().is_empty());
+
+        cached.embed_once(&["d"], Purpose::Query).await.unwrap();
+        let asked = counting.1.load(Ordering::SeqCst);
+        cached.embed(&["d"], Purpose::Query).await.unwrap();
+        assert_eq!(counting.1.load(Ordering::SeqCst), asked + 1, "what was asked for once is not remembered");
     }
 
     #[tokio::test]

@@ -8,6 +8,7 @@ use rand_core::{OsRng, RngCore};
 use zeroize::Zeroizing;
 
 use crate::cell::KEY;
+use crate::padding::{pad, unpad};
 use crate::{Place, SealError};
 
 /// So long that one drawn at random is never drawn again.
@@ -51,6 +52,24 @@ impl LearnedKey {
         Ok(Zeroizing::new(opened))
     }
 
+    /// `text`, for that place; its length shows only roughly.
+    ///
+    /// # Errors
+    ///
+    /// As [`LearnedKey::seal`].
+    pub fn seal_text(&self, place: &Place<'_>, text: &[u8]) -> Result<Vec<u8>, SealError> {
+        self.seal(place, &pad(text))
+    }
+
+    /// What [`LearnedKey::seal_text`] was given for that place.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::SecretKey::open`].
+    pub fn open_text(&self, place: &Place<'_>, sealed: &[u8]) -> Result<Zeroizing<Vec<u8>>, SealError> {
+        unpad(self.open(place, sealed)?)
+    }
+
     fn cipher(&self) -> XChaCha20Poly1305 {
         XChaCha20Poly1305::new(self.0.as_slice().into())
     }
@@ -84,5 +103,18 @@ mod tests {
         assert_eq!(secret.learned().unwrap().open(&elsewhere, &sealed).unwrap_err(), SealError::Elsewhere);
         assert_eq!(secret.learned().unwrap().open(&place, &sealed[..20]).unwrap_err(), SealError::Tampered);
         assert_ne!(sealed, secret.learned().unwrap().seal(&place, &[1, 2, 3]).unwrap(), "a nonce is used once");
+    }
+
+    #[test]
+    fn texts_come_back_and_their_lengths_say_little() {
+        let health: Collection = "health".parse().unwrap();
+        let place =
+            Place { user: UserId(Uuid::nil()), collection: &health, row: Uuid::nil(), column: "digest", version: 1 };
+        let key = SecretKey::generate().learned().unwrap();
+        let (short, long) = (key.seal_text(&place, b"yes").unwrap(), key.seal_text(&place, &[7; 200]).unwrap());
+
+        assert_eq!(short.len(), long.len());
+        assert_eq!(key.open_text(&place, &short).unwrap().as_slice(), b"yes");
+        assert_eq!(key.open_text(&place, &short[..short.len() - 1]).unwrap_err(), SealError::Tampered);
     }
 }

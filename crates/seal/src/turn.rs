@@ -43,6 +43,16 @@ pub struct SealedTurn {
     pub content_hash: Vec<u8>,
     /// The write it came with, and which of its turns it was: whoever reads leaves out what one write repeats of another.
     pub batch: (Uuid, u32),
+    /// Whether it was told apart from repetitions before it was sealed: then it is none.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub told_apart: bool,
+    /// Whether the exchange is never forgotten by a rule.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub pinned: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 impl SealedTurn {

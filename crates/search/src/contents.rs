@@ -113,8 +113,12 @@ impl Contents {
         self.has_words.resize(sheet.passages(), false);
         let already = self.has_words.clone();
         for (term, hits) in read {
-            let known = self.words.entry(term.into()).or_default();
-            known.extend(hits.into_iter().filter(|hit| already.get(hit.place as usize) == Some(&false)));
+            let new = hits.into_iter().filter(|hit| already.get(hit.place as usize) == Some(&false));
+            // Most words are there already: only a new one is copied.
+            match self.words.get_mut(term) {
+                Some(known) => known.extend(new),
+                None => drop(self.words.insert(term.into(), new.collect())),
+            }
         }
         self.has_words.fill(true);
     }

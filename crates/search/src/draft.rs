@@ -111,9 +111,29 @@ pub struct Setting<'a> {
     pub part_tokens: usize,
 }
 
+/// The words of a passage, as they are searched.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Words {
+    /// The language they are stemmed in.
+    pub language: Language,
+    /// Its terms, those of its day included, and how often each stands in it.
+    pub postings: HashMap<String, Count>,
+}
+
 /// The passages of `exchange`, and the place after it. Only what people and assistants say is searched: instructions and
 /// tool results stay in the journal.
 pub fn draft(exchange: &Exchange, place: &Place, setting: &Setting<'_>) -> (Vec<Draft>, Place) {
+    draft_known(exchange, place, setting, &|_, _| None)
+}
+
+/// As [`draft`], where `known` may tell the words of a passage by its name and text: to tell a language and to stem is most
+/// of the work.
+pub fn draft_known(
+    exchange: &Exchange,
+    place: &Place,
+    setting: &Setting<'_>,
+    known: &dyn Fn(PassageId, &str) -> Option<Words>,
+) -> (Vec<Draft>, Place) {
     let said: Vec<&Turn> = exchange
         .turns
         .iter()
@@ -146,7 +166,8 @@ pub fn draft(exchange: &Exchange, place: &Place, setting: &Setting<'_>) -> (Vec<
         let counted = parts(turn, most, setting.embedder);
         let before = follows;
         for (part, text) in counted.into_iter().enumerate() {
-            let draft = passage(turn, part, text, before, setting);
+            let words = known(id(turn, part), &text).unwrap_or_else(|| words_of(turn, &text, setting));
+            let draft = passage(turn, part, text, words, before, setting);
             let head: usize = draft.postings.values().map(|count| usize::try_from(count.head).unwrap_or(0)).sum();
             if part == 0 {
                 follows = Some((draft.id, head));
@@ -168,10 +189,21 @@ impl OpenEpisode {
     }
 }
 
-fn passage(turn: &Turn, part: usize, text: String, before: Option<(PassageId, usize)>, setting: &Setting<'_>) -> Draft {
-    let language = words::language_of(&text, setting.tongues);
+fn words_of(turn: &Turn, text: &str, setting: &Setting<'_>) -> Words {
+    let language = words::language_of(text, setting.tongues);
     let day = turn.occurred_at.with_timezone(&setting.zone).format("%A %-d %B %Y").to_string();
-    let postings = words::count(&text, &day, language);
+    Words { language, postings: words::count(text, &day, language) }
+}
+
+fn passage(
+    turn: &Turn,
+    part: usize,
+    text: String,
+    words: Words,
+    before: Option<(PassageId, usize)>,
+    setting: &Setting<'_>,
+) -> Draft {
+    let Words { language, postings } = words;
     let own_words: usize = postings.values().map(|count| usize::try_from(count.all).unwrap_or(0)).sum();
     let talks_with_assistant = turn.role == Role::User && turn.speaker.is_none();
     Draft {

@@ -333,7 +333,7 @@ fn app(
         .wrap(TracingLogger::<trace::Requests>::new())
 }
 
-/// A file of facts, and a purge, may take so many times longer than other requests.
+/// A file of facts, a purge, and sealing what stands in a collection may take so many times longer than other requests.
 const TIMES_LONGER: u32 = 10;
 
 /// Gives a request up that takes longer than the settings allow.
@@ -347,7 +347,8 @@ async fn give_up_late(
         return next.call(request).await;
     }
     let mut most = settings.request_timeout();
-    if [api::facts::import::ADDRESS, api::purge::ADDRESS].contains(&request.path()) {
+    let long = [api::facts::import::ADDRESS, api::purge::ADDRESS];
+    if long.contains(&request.path()) || api::vault::seals(request.path()) {
         most *= TIMES_LONGER;
     }
     let late = |_| Error::from(ApiError::new(Kind::TimedOut, "it took too long: ask for less at a time, or try again"));

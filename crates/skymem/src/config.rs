@@ -15,6 +15,7 @@ use skymem_models::{ChatSettings, EmbedderSettings, Secret};
 use skymem_server::{ProxySettings, ServerSettings, UpstreamSettings};
 
 use crate::plugins;
+use crate::unlock::UnlockSettings;
 
 /// Every key with its meaning and its value in a new installation.
 pub const DEFAULT: &str = include_str!("../../../config/default.toml");
@@ -37,6 +38,8 @@ pub struct Config {
     pub proxy: ProxySettings,
     /// `[engine]`: context, background work, upkeep.
     pub engine: EngineSettings,
+    /// `[unlock.<name>]`: sealed collections that are unlocked at the start.
+    pub unlock: BTreeMap<String, UnlockSettings>,
     /// `[layers.<name>]` of every layer that is switched on.
     pub layers: BTreeMap<String, toml::Table>,
     /// `[log]`: what is logged, and how.
@@ -87,6 +90,7 @@ impl Config {
         }
         self.chat.check().map_err(anyhow::Error::msg)?;
         self.proxy.check().map_err(anyhow::Error::msg)?;
+        crate::unlock::check(&self.unlock).map_err(anyhow::Error::msg)?;
         self.only_known_layers()?;
         self.engine.check().map_err(anyhow::Error::msg)
     }
@@ -339,9 +343,12 @@ fn of_variable(name: &str, text: &str, defaults: &Dict) -> Result<Option<Dict>> 
         return Ok(None);
     }
     let path = name.trim_start_matches(PREFIX).to_lowercase().replace("__", ".");
-    let upstream = upstream_keys()?;
-    let of_upstream = path.strip_prefix("proxy.upstreams.").and_then(|rest| rest.split_once('.'));
-    let default = find(defaults, &path).or_else(|| upstream.get(of_upstream?.1));
+    let named = named_sections()?;
+    let of_named = named.iter().find_map(|(section, keys)| {
+        let rest = path.strip_prefix(section)?.strip_prefix('.')?;
+        keys.get(rest.split_once('.')?.1)
+    });
+    let default = find(defaults, &path).or(of_named);
     let value = match default {
         Some(Value::String(..)) => Value::from(text),
         Some(Value::Dict(..)) | None => {
@@ -399,18 +406,12 @@ const OPEN_TABLES: [&str; 3] =
 
 /// That every key is one of the built-in file, which is complete.
 fn only_known(dict: &Dict, known: &Dict, path: &mut Vec<String>, file: &str) -> Result<()> {
+    let named = named_sections()?;
     for (key, value) in dict {
         let section = path.join(".");
-        match known.get(key) {
+        let of_named = named.get(section.as_str()).cloned().map(Value::from);
+        match of_named.as_ref().or_else(|| known.get(key)) {
             _ if OPEN_TABLES.contains(&section.as_str()) => {}
-            _ if section == "proxy.upstreams" => {
-                let Some(dict) = value.as_dict() else {
-                    bail!("{file}: {} is a section, not a value", join(path, key));
-                };
-                path.push(key.clone());
-                only_known(dict, &upstream_keys()?, path, file)?;
-                path.pop();
-            }
             Some(Value::Dict(_, known)) => {
                 let Some(dict) = value.as_dict() else {
                     bail!("{file}: {} is a section, not a value", join(path, key));
@@ -435,9 +436,13 @@ fn only_known(dict: &Dict, known: &Dict, path: &mut Vec<String>, file: &str) -> 
     Ok(())
 }
 
-/// Every key of an upstream, whose names the person chooses.
-fn upstream_keys() -> Result<Dict> {
-    Value::serialize(UpstreamSettings::default()).map_err(in_words)?.into_dict().context("is no table")
+/// Every key of the sections in which the person chooses names, for instance `[proxy.upstreams.<name>]`.
+fn named_sections() -> Result<BTreeMap<&'static str, Dict>> {
+    let keys = |settings: figment::error::Result<Value>| settings.map_err(in_words)?.into_dict().context("is no table");
+    Ok(BTreeMap::from([
+        ("proxy.upstreams", keys(Value::serialize(UpstreamSettings::default()))?),
+        ("unlock", keys(Value::serialize(UnlockSettings::default()))?),
+    ]))
 }
 
 fn join(path: &[String], key: &str) -> String {

@@ -15,6 +15,16 @@ mod output;
 pub mod plugins;
 mod progress;
 pub mod serve;
+mod unlock;
+
+use std::alloc::System;
+
+use zeroizing_alloc::ZeroAlloc;
+
+/// Overwrites all memory that is freed. What is unlocked goes through many hands: requests, answers, the JSON between them,
+/// the database's driver. Nothing of it outlasts its use there, also in a core dump.
+#[global_allocator]
+static ALLOCATOR: ZeroAlloc<System> = ZeroAlloc(System);
 
 /// Chooses the one provider of cryptography, for TLS to databases, models and servers.
 fn use_ring() {

@@ -21,6 +21,7 @@ use crate::database::{Database, Use};
 use crate::door::LocalDoor;
 use crate::output::{note, say};
 use crate::plugins;
+use crate::unlock::unlock_all;
 
 /// Runs a server until it is told to stop.
 ///
@@ -115,6 +116,7 @@ impl Server {
         let now = start.clock.now();
         let memory = open_memory(config, start.clock, pool).await?;
         let (first_key, local) = let_in(config, pool, address, now).await?;
+        unlock_all(config, &memory).await;
         let background = start.background.then(|| memory.start());
         let doors = skymem_server::serve(memory.clone(), config.server.clone(), config.proxy.clone(), listener)
             .await

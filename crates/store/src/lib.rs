@@ -18,8 +18,8 @@ pub use error::StoreError;
 pub use journal::{
     Append, Appended, AppendedTurn, CollectionSettings, Forgotten, Heard, Journal, JournalTurn, LayerLag, Lease,
     MOST_TURNS_AT_ONCE, MemoryMode, NewSeal, NewTurn, NewVersion, Page, Parked, Recorded, SealedCollection,
-    SecretPolicy, SecretSetting, Session, SessionChange, SessionMark, Shelf, StatedTurn, Stats, Target, Wakeups,
-    Wrapping,
+    SecretPolicy, SecretSetting, Session, SessionChange, SessionMark, Shelf, StatedTurn, Stats, TakenIn, Target,
+    Wakeups, Wrapping,
 };
 pub use keys::{Key, KeyId, Keys, NewKey, Scope, Secret};
 pub use migrate::{MigrationLock, ensure_vector, migrate};

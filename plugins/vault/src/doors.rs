@@ -19,7 +19,11 @@ use crate::{VaultLayer, sql};
 /// What is recorded of a passphrase in the place of a recipient.
 const PASSPHRASE: &str = "passphrase";
 
-/// So long does unlocking wait for the vectors of what was written meanwhile; after that words alone must do for a while.
+/// Unlocking waits for the vectors of what was written meanwhile when they are no more than these: more take long anyway, and
+/// words alone must do for a while.
+const FEW_VECTORS: usize = 200;
+
+/// So long it waits for them.
 const WAIT_FOR_VECTORS: Duration = Duration::from_secs(2);
 
 #[async_trait]
@@ -44,15 +48,17 @@ impl Vault for VaultLayer {
         if read.is_err() {
             self.0.shut(user, collection);
         }
-        read?;
+        let lacking = read?.without_vector();
         let rooms = Arc::clone(&self.0);
-        let embedding = tokio::spawn(carried(async move {
-            if let Err(error) = rooms.embed(user).await {
+        let learning = tokio::spawn(carried(async move {
+            if let Err(error) = rooms.learn(user).await {
                 tracing::warn!(%error, "What was unlocked is searched by words alone until the embedder answers");
             }
         }));
-        // It goes on when nobody waits for it any longer.
-        let _ = tokio::time::timeout(WAIT_FOR_VECTORS, embedding).await;
+        if (1..=FEW_VECTORS).contains(&lacking) {
+            // It goes on when nobody waits for it any longer.
+            let _ = tokio::time::timeout(WAIT_FOR_VECTORS, learning).await;
+        }
         let unlocked = self.unlocked(user).into_iter().find(|unlocked| unlocked.collection == *collection);
         unlocked.ok_or_else(|| VaultError::Locked(collection.clone()))
     }

@@ -17,6 +17,8 @@ pub(crate) struct Opened {
     pub(crate) seq: i64,
     /// The row it stands in.
     pub(crate) row: Uuid,
+    /// The version of the key it was written with.
+    pub(crate) version: u32,
     pub(crate) exchange: ExchangeId,
     pub(crate) turn: SealedTurn,
 }
@@ -46,7 +48,7 @@ pub(crate) fn exchanges(user: UserId, collection: &Collection, turns: &[Arc<Open
                 collection: collection.clone(),
                 kind: opened.turn.kind,
                 source: opened.turn.source.clone(),
-                pinned: false,
+                pinned: opened.turn.pinned,
                 turns: Vec::new(),
             });
             exchange.turns.push(Turn {
@@ -78,14 +80,16 @@ impl<'a> Strand<'a> {
             Some(id) => said.client_id.as_ref() == Some(id),
             None => said.content_hash == turn.turn.content_hash,
         };
+        let told_apart = batch.iter().any(|opened| opened.turn.told_apart);
         let repeated = (0..end.len())
+            .filter(|_| !told_apart)
             .filter_map(|start| end.get(start..))
             .find(|tail| tail.iter().zip(batch).all(same))
             .map_or(0, |tail| tail.len().min(batch.len()));
         let mut news = Vec::new();
         for opened in batch.iter().skip(repeated) {
             let is_new = opened.turn.client_id.as_deref().is_none_or(|id| self.client_ids.insert(id));
-            if is_new {
+            if is_new || opened.turn.told_apart {
                 self.said.push(&opened.turn);
                 news.push(opened.as_ref());
             }
@@ -101,11 +105,15 @@ mod tests {
 
     use super::*;
 
+    /// Batches from this number on were told apart from repetitions before they were sealed.
+    const TOLD_APART: u128 = 100;
+
     /// Turns of one session: `batch/exchange/text`, with `#id` when they have a client id.
     fn said(turns: &[(u128, u128, &str, Option<&str>)]) -> Vec<Arc<Opened>> {
         let opened = |(seq, (batch, exchange, text, id)): (usize, &(u128, u128, &str, Option<&str>))| Opened {
             seq: i64::try_from(seq).unwrap(),
             row: Uuid::from_u128(seq as u128),
+            version: 1,
             exchange: ExchangeId(Uuid::from_u128(*exchange)),
             turn: SealedTurn {
                 session: "s".parse().unwrap(),
@@ -120,6 +128,8 @@ mod tests {
                 client_id: id.map(str::to_owned),
                 content_hash: text.as_bytes().to_vec(),
                 batch: (Uuid::from_u128(*batch), 0),
+                told_apart: *batch >= TOLD_APART,
+                pinned: false,
             },
         };
         turns.iter().enumerate().map(opened).map(Arc::new).collect()
@@ -143,6 +153,15 @@ mod tests {
         check(&[(1, 1, "a", None), (1, 1, "b", None), (2, 2, "a", None), (2, 2, "b", None)], &[&["a", "b"]]);
         check(&[(1, 1, "a", None), (1, 1, "b", None), (2, 2, "b", None), (2, 2, "c", None)], &[&["a", "b"], &["c"]]);
         check(&[(1, 1, "a", Some("x")), (2, 2, "b", None), (3, 3, "a", Some("x"))], &[&["a"], &["b"]]);
+    }
+
+    #[test]
+    fn what_was_no_repetition_before_it_was_sealed_is_none_after_it() {
+        check(
+            &[(101, 1, "a", None), (102, 1, "b", None), (103, 2, "a", None), (104, 2, "b", None)],
+            &[&["a", "b"], &["a", "b"]],
+        );
+        check(&[(101, 1, "a", Some("x")), (2, 2, "a", Some("x"))], &[&["a"]]);
     }
 
     #[test]

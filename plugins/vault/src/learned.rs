@@ -1,8 +1,11 @@
 //! What is learned of a session: passages, their words and their vectors. Overwritten when it is let go.
 
+use std::cell::RefCell;
+use std::sync::Arc;
+
 use chrono_tz::Tz;
 use half::f16;
-use rustc_hash::FxHashMap;
+use rustc_hash::FxHashSet;
 use skymem_core::{Embedder, Exchange, Seq};
 use skymem_search::calibrate::Background;
 use skymem_search::choose::{PARTS_PER_TURN, Passage};
@@ -10,6 +13,10 @@ use skymem_search::draft::{self, Place, Setting, Shape};
 use skymem_search::places::PassageId;
 use skymem_search::words::{Count, Language};
 use zeroize::Zeroize;
+
+use crate::digest::TurnWords;
+use crate::open::Known;
+use crate::vectors::Vectors;
 
 /// How near two exchanges are that are on one topic, and what far means.
 #[derive(Clone, Copy)]
@@ -33,8 +40,34 @@ pub(crate) struct Entry {
     pub(crate) follows: Option<PassageId>,
     pub(crate) words: usize,
     pub(crate) word_weight: f32,
+    pub(crate) language: Language,
     pub(crate) postings: Vec<(String, Count)>,
-    pub(crate) vector: Option<Vec<f16>>,
+    /// Whether its words were known already.
+    pub(crate) was_known: bool,
+    vectors: Option<Arc<Vectors>>,
+}
+
+impl Entry {
+    /// Its vector, if it is known.
+    pub(crate) fn vector(&self) -> Option<&[f16]> {
+        self.vectors.as_ref()?.part(part(self.passage.id))
+    }
+}
+
+/// The turn that a passage is of, and which of its passages it is.
+pub(crate) fn turn(id: PassageId) -> Seq {
+    Seq(id / PARTS_PER_TURN)
+}
+
+fn part(id: PassageId) -> usize {
+    usize::try_from(id % PARTS_PER_TURN).unwrap_or(usize::MAX)
+}
+
+/// What is known of turns from before.
+#[derive(Clone, Copy)]
+pub(crate) struct Before<'a> {
+    pub(crate) words: &'a Known<TurnWords>,
+    pub(crate) vectors: &'a Known<Vectors>,
 }
 
 /// The passages of one session, in order.
@@ -55,18 +88,21 @@ pub(crate) fn reach(exchanges: &[&Exchange]) -> (Seq, usize) {
 }
 
 /// Of how many turns the vectors are known.
-pub(crate) fn with_vectors(exchanges: &[&Exchange], vectors: &FxHashMap<Seq, Vec<Vec<f16>>>) -> usize {
+pub(crate) fn with_vectors(exchanges: &[&Exchange], vectors: &Known<Vectors>) -> usize {
     exchanges.iter().flat_map(|exchange| &exchange.turns).filter(|turn| vectors.contains_key(&turn.seq)).count()
 }
 
 impl Learned {
-    /// What is learned of a session; `vectors` are those that are known, by turn, for each of its passages.
+    /// What is learned of a session.
     pub(crate) fn of(
         exchanges: &[&Exchange],
-        vectors: &FxHashMap<Seq, Vec<Vec<f16>>>,
+        before: Before<'_>,
         ways: Ways<'_>,
         part_tokens: impl Fn(&Exchange) -> usize,
     ) -> Self {
+        let told = |id: PassageId, text: &str| {
+            before.words.get(&turn(id)).and_then(|words| words.part(part(id), text, ways.zone))
+        };
         let mut entries: Vec<Entry> = Vec::new();
         let mut place = Place::default();
         let mut tongues: Vec<Language> = vec![Language::ENGLISH];
@@ -83,7 +119,14 @@ impl Learned {
                 tongues: &tongues,
                 part_tokens: part_tokens(exchange),
             };
-            let (drafts, after) = draft::draft(exchange, &place, &setting);
+            let known: RefCell<FxHashSet<PassageId>> = RefCell::default();
+            let tell = |id: PassageId, text: &str| {
+                let words = told(id, text)?;
+                known.borrow_mut().insert(id);
+                Some(words)
+            };
+            let (drafts, after) = draft::draft_known(exchange, &place, &setting, &tell);
+            let known = known.into_inner();
             place = after;
             for draft in &drafts {
                 if !tongues.contains(&draft.language) {
@@ -92,13 +135,13 @@ impl Learned {
             }
             let own = entries.len();
             for draft in drafts {
-                let (turn, part) = (draft.id / PARTS_PER_TURN, draft.id % PARTS_PER_TURN);
-                let known = vectors.get(&Seq(turn)).and_then(|parts| parts.get(usize::try_from(part).ok()?));
                 entries.push(Entry {
                     follows: draft.follows,
                     words: draft.words,
                     word_weight: draft.word_weight,
-                    vector: known.cloned(),
+                    language: draft.language,
+                    was_known: known.contains(&draft.id),
+                    vectors: before.vectors.get(&turn(draft.id)).cloned(),
                     passage: Passage {
                         id: draft.id,
                         exchange_id: exchange.id.0,
@@ -118,13 +161,13 @@ impl Learned {
                 });
             }
             let Some(new) = entries.get_mut(own..).filter(|new| !new.is_empty()) else { continue };
-            let wide: Vec<Vec<f32>> = new.iter().filter_map(|entry| entry.vector.as_deref()).map(widened).collect();
+            let wide: Vec<Vec<f32>> = new.iter().filter_map(Entry::vector).map(widened).collect();
             let meaning = draft::mean(wide.iter().map(Vec::as_slice));
             let number = draft::topic(topic.as_ref(), meaning.as_deref(), same_above);
             new.iter_mut().for_each(|entry| entry.passage.topic = number);
             topic = Some((number, meaning));
         }
-        Self { reach: reach(exchanges), with_vectors: with_vectors(exchanges, vectors), entries, tongues }
+        Self { reach: reach(exchanges), with_vectors: with_vectors(exchanges, before.vectors), entries, tongues }
     }
 }
 
@@ -139,9 +182,5 @@ impl Drop for Entry {
         self.passage.source.zeroize();
         self.passage.speaker.zeroize();
         self.postings.iter_mut().for_each(|(term, _)| term.zeroize());
-        if let Some(vector) = &mut self.vector {
-            vector.fill(f16::ZERO);
-            std::hint::black_box(vector);
-        }
     }
 }

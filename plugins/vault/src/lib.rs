@@ -2,8 +2,8 @@
 //!
 //! It is told of no exchange: a sealed exchange is none to the engine. It reads the sealed rows itself, with keys that are
 //! in memory alone, and searches them as the episodic layer searches what is open. Reading order: `doors.rs` (unlocking and
-//! locking), `room.rs` (what is unlocked, and how it stays current), `fold.rs`, `learned.rs`, `shelf.rs` (the thinking),
-//! `search.rs`.
+//! locking), `room.rs` (what is unlocked, and how it stays current), `open.rs`, `fold.rs`, `learned.rs`, `shelf.rs` (the
+//! thinking), `behind.rs` (what is kept for the next unlocking), `search.rs`.
 //!
 //! ```toml
 //! [layers.vault]
@@ -13,13 +13,18 @@
 //! topic_threshold = 0.70
 //! ```
 
+mod behind;
+mod cores;
+mod digest;
 mod doors;
 mod fold;
 mod learned;
+mod open;
 mod room;
 mod search;
 mod shelf;
 mod sql;
+mod vectors;
 
 use std::sync::Arc;
 

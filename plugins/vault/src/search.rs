@@ -50,11 +50,10 @@ impl Rooms {
     /// What is unlocked, as it is now; what is new in it gets its vectors behind the question's back.
     async fn fresh(self: &Arc<Self>, query: &Query) -> Result<Arc<Shelf>, LayerError> {
         let shelf = self.current(query.user).await?;
-        let mut entries = shelf.learned.values().flat_map(|session| &session.entries);
-        if entries.any(|entry| entry.vector.is_none()) {
+        if shelf.without_vector() > 0 {
             let (rooms, user) = (Arc::clone(self), query.user);
             tokio::spawn(carried(async move {
-                if let Err(error) = rooms.embed(user).await {
+                if let Err(error) = rooms.learn(user).await {
                     tracing::debug!(%error, "Vectors are still missing");
                 }
             }));

@@ -35,7 +35,7 @@ impl Shelf {
         let measure = |entry: &Entry| Measure { words: entry.words as f32, weight: entry.word_weight };
         let sheet = Sheet::new(entries().map(|entry| (entry.passage.id, entry.follows, measure(entry))).collect());
         let mut contents = Contents::default();
-        let vectors = entries().filter_map(|entry| Some((entry.passage.id, entry.vector.as_deref()?)));
+        let vectors = entries().filter_map(|entry| Some((entry.passage.id, entry.vector()?)));
         contents.add_vectors(vectors, &sheet);
         let words =
             entries().filter_map(|entry| Some((sheet.place(entry.passage.id)?, entry))).flat_map(|(place, entry)| {
@@ -66,6 +66,12 @@ impl Shelf {
             contents,
             tongues,
         }
+    }
+
+    /// How many passages are not searched by their meaning yet.
+    pub(crate) fn without_vector(&self) -> usize {
+        let entries = self.learned.values().flat_map(|session| &session.entries);
+        entries.filter(|entry| entry.vector().is_none()).count()
     }
 
     /// One exchange.

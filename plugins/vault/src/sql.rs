@@ -37,13 +37,15 @@ pub(crate) async fn sealed(db: &PgPool, user: UserId) -> sqlx::Result<Vec<(Strin
         .await
 }
 
-/// A sealed turn, and its vectors if they were learned with that embedder.
+/// A sealed turn: its digest, or where that is not there or is of another text, what was written first; and its vectors if
+/// they were learned with that embedder.
 pub(crate) struct Row {
     pub(crate) seq: i64,
     pub(crate) id: Uuid,
     pub(crate) exchange_id: Uuid,
     pub(crate) key_version: i32,
-    pub(crate) ciphertext: Vec<u8>,
+    pub(crate) ciphertext: Option<Vec<u8>>,
+    pub(crate) digest: Option<Vec<u8>>,
     pub(crate) vectors_version: Option<i32>,
     pub(crate) vectors: Option<Vec<u8>>,
 }
@@ -60,12 +62,17 @@ pub(crate) async fn turns(
         Row,
         r#"
         select sealed_turn.seq, sealed_turn.id, sealed_turn.exchange_id, sealed_turn.key_version,
-               sealed_turn.ciphertext,
+               case when digest.turn_id is null then sealed_turn.ciphertext end as "ciphertext?",
+               digest.ciphertext as "digest?",
                vector.key_version as "vectors_version?",
                vector.ciphertext as "vectors?"
         from journal.sealed_exchange
         join journal.sealed_turn on sealed_turn.user_id = sealed_exchange.user_id
                                 and sealed_turn.exchange_id = sealed_exchange.id
+        left join vault.digest on digest.user_id = sealed_turn.user_id
+                              and digest.turn_id = sealed_turn.id
+                              and digest.key_version = sealed_turn.key_version
+                              and digest.source = sha256(sealed_turn.ciphertext)
         left join vault.vector on vector.user_id = sealed_turn.user_id
                               and vector.turn_id = sealed_turn.id
                               and vector.embedder = $4
@@ -79,6 +86,25 @@ pub(crate) async fn turns(
         collection.as_str(),
         since,
         embedder
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Some of those turns as they were written first.
+pub(crate) async fn turns_as_written(db: &PgPool, user: UserId, turns: &[Uuid]) -> sqlx::Result<Vec<Row>> {
+    sqlx::query_as!(
+        Row,
+        r#"
+        select seq, id, exchange_id, key_version, ciphertext as "ciphertext?",
+               null::bytea as "digest?", null::integer as "vectors_version?", null::bytea as "vectors?"
+        from journal.sealed_turn
+        where user_id = $1
+          and id = any($2)
+        order by seq
+        "#,
+        user.0,
+        turns
     )
     .fetch_all(db)
     .await
@@ -171,6 +197,35 @@ pub(crate) async fn keep_vectors(
     Ok(())
 }
 
+/// Keeps the digests of turns; of one that is gone meanwhile, or was written with another key, nothing.
+pub(crate) async fn keep_digests(
+    db: &PgPool,
+    user: UserId,
+    turns: &[Uuid],
+    versions: &[i32],
+    ciphertexts: &[Vec<u8>],
+) -> sqlx::Result<()> {
+    sqlx::query!(
+        r#"
+        insert into vault.digest (user_id, turn_id, key_version, source, ciphertext)
+        select $1, made.turn_id, made.key_version, sha256(sealed_turn.ciphertext), made.ciphertext
+        from unnest($2::uuid[], $3::integer[], $4::bytea[]) as made (turn_id, key_version, ciphertext)
+        join journal.sealed_turn on sealed_turn.user_id = $1
+                                and sealed_turn.id = made.turn_id
+                                and sealed_turn.key_version = made.key_version
+        on conflict (user_id, turn_id) do update
+        set key_version = excluded.key_version, source = excluded.source, ciphertext = excluded.ciphertext
+        "#,
+        user.0,
+        turns,
+        versions,
+        ciphertexts
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
 /// How the collections of a user fade, where they have rules of their own, and the size of their parts.
 pub(crate) struct Rule {
     pub(crate) name: String,
@@ -207,7 +262,8 @@ pub(crate) async fn stats(db: &PgPool, user: UserId) -> sqlx::Result<(Vec<(Strin
         select (select count(*) from journal.sealed where user_id = $1) as "collections!",
                (select count(*) from journal.sealed_exchange where user_id = $1 and forgotten_at is null) as "exchanges!",
                (select count(*) from vault.vector where user_id = $1) as "vectors!",
-               (pg_total_relation_size('journal.sealed_turn') + pg_total_relation_size('vault.vector')) as "bytes!"
+               (pg_total_relation_size('journal.sealed_turn') + pg_total_relation_size('vault.vector')
+                + pg_total_relation_size('vault.digest')) as "bytes!"
         "#,
         user.0
     )

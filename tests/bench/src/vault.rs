@@ -2,9 +2,9 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use reqwest::Method;
 use serde_json::json;
 use skymem_core::vault::{SecretText, UnlockWith, WrapTo};
@@ -14,7 +14,7 @@ use skymem_store::postgres::{PostgresSettings, PrivatePostgres};
 use skymem_store::wall::for_everyone;
 use skymem_store::{Append, Journal, NewSeal, NewVersion, Wrapping};
 use skymem_vault::VaultPlugin;
-use sqlx::PgPool;
+use sqlx::{AssertSqlSafe, PgPool};
 
 use crate::invent::{self, StandIn};
 use crate::latency;
@@ -39,17 +39,28 @@ pub(crate) async fn run(program: &Path, exchanges: usize, questions: usize) -> R
 
     let server = Server::start(program, &data).await?;
     sqlx::query("vacuum analyze").execute(&server.database().await?).await?;
+    let db = server.database().await?;
     let name = user.name.as_str();
-    let (mut unlock, mut open, mut sealed) = (Times::default(), Times::default(), Times::default());
-    for n in 0..UNLOCKED {
-        if n > 0 {
-            server.call(Method::POST, "/v1/vault/lock", name, Some(&json!({}))).await?;
-        }
+    let (mut first, mut unlock, mut open, mut sealed) =
+        (Times::default(), Times::default(), Times::default(), Times::default());
+    for n in 0..=UNLOCKED {
+        // Nothing was read before the first time.
+        let times = match n {
+            0 => {
+                sqlx::query("truncate vault.digest").execute(&db).await?;
+                &mut first
+            }
+            _ => &mut unlock,
+        };
         let body = json!({ "identity": identity, "minutes": 0 });
         let began = Instant::now();
         let unlocked = server.call(Method::POST, "/v1/collections/sealed/unlock", name, Some(&body)).await?;
-        unlock.note(began.elapsed());
+        times.note(began.elapsed());
         ensure!(unlocked["exchanges"] == exchanges, "not all of it can be read: {unlocked}");
+        all_there(&db, "digest", exchanges * 2).await?;
+        if n < UNLOCKED {
+            server.call(Method::POST, "/v1/vault/lock", name, Some(&json!({}))).await?;
+        }
     }
     for n in 0..WARM_UP + questions {
         for (layer, times, door) in [("episodes", &mut open, 0), ("vault", &mut sealed, 1)] {
@@ -64,7 +75,8 @@ pub(crate) async fn run(program: &Path, exchanges: usize, questions: usize) -> R
     }
     server.stop().await?;
     let mut table = table();
-    table.add_row(unlock.row("unlock"));
+    table.add_row(first.row("unlock, the first time"));
+    table.add_row(unlock.row("unlock again"));
     table.add_row(open.row("POST /v1/recall, open"));
     table.add_row(sealed.row("POST /v1/recall, sealed"));
     println!("{exchanges} exchanges of one user, open and sealed");
@@ -104,15 +116,21 @@ async fn fill_sealed(data: &Path, embedder: &dyn Embedder, user: &User, exchange
     }
     let with = UnlockWith::Identity(SecretText::new(identity.to_string()));
     vault.unlock(user.id, &collection, &with, None).await?;
-    // Vectors are learned behind the unlocking's back.
-    for _ in 0..6_000 {
-        let learned: i64 = sqlx::query_scalar("select count(*) from vault.vector").fetch_one(&db).await?;
-        if learned >= i64::try_from(exchanges * 2)? {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-    }
+    all_there(&db, "vector", exchanges * 2).await?;
     db.close().await;
     postgres.stop().await?;
     Ok(identity.to_string())
+}
+
+/// Waits for what is learned behind the unlocking's back.
+async fn all_there(db: &PgPool, table: &str, rows: usize) -> Result<()> {
+    for _ in 0..6_000 {
+        let count = sqlx::query_scalar(AssertSqlSafe(format!("select count(*) from vault.{table}")));
+        let learned: i64 = count.fetch_one(db).await?;
+        if learned >= i64::try_from(rows)? {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    bail!("vault.{table} does not fill")
 }

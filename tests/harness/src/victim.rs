@@ -12,6 +12,8 @@ use crate::Client;
 
 /// Names the folder that a victim lives in.
 const FOLDER: &str = "SKYMEM_STORY_FOLDER";
+/// What its log lets through: more than a server writes by itself, for those who look for what must not be in it.
+const FILTER: &str = "SKYMEM_STORY_FILTER";
 /// Where it writes down its address and its key.
 const READY: &str = "ready";
 
@@ -30,12 +32,22 @@ impl Victim {
     ///
     /// When it does not start within two minutes.
     pub async fn start(folder: &Path, test: &str) -> Self {
+        Self::start_logging(folder, test, "debug").await
+    }
+
+    /// As [`Victim::start`], with a log of what `filter` lets through: it stands in `server.log`.
+    ///
+    /// # Panics
+    ///
+    /// As [`Victim::start`].
+    pub async fn start_logging(folder: &Path, test: &str, filter: &str) -> Self {
         let ready = folder.join(READY);
         let _ = std::fs::remove_file(&ready);
         let program = std::env::current_exe().expect("this program has a path");
         let mut process = Command::new(program)
             .args([test, "--exact", "--ignored", "--nocapture"])
             .env(FOLDER, folder)
+            .env(FILTER, filter)
             .stdout(Stdio::null())
             .spawn()
             .expect("this program can be started again");
@@ -100,9 +112,9 @@ pub fn be_the_victim() {
     config.server.listen = "127.0.0.1:0".parse().expect("an address");
     config.server.workers = 1;
     config.embedder.kind = EmbedderKind::Offline;
-    // More than a server writes by itself, for those who look for what must not be in it.
+    let filter = std::env::var(FILTER).unwrap_or_else(|_| "debug".into());
     let log = std::fs::File::create(folder.join("server.log")).expect("a log can be written");
-    let log = tracing_subscriber::fmt().with_env_filter("debug").with_writer(log).with_ansi(false);
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(log).with_ansi(false);
     let _ = log.try_init();
     let runtime = tokio::runtime::Runtime::new().expect("a runtime can be made");
     runtime.block_on(async {

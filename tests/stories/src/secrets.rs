@@ -192,6 +192,7 @@ fn a_chat_with_a_secret_is_sealed_and_goes_on_in_the_clear() {
         server.remembers().await;
         // Only the secret was edited.
         chat_in(server, "a", &[&other]).await;
+        server.remembers().await;
         server.catches_up().await;
 
         assert_eq!(first.status, 200);

@@ -29,7 +29,7 @@ use folders::{LOG, PAGES};
 pub(crate) use receipt::Signer;
 pub use receipt::{Checked, Receipt, SignedReceipt};
 use receipt::{UNREACHABLE, UNREACHABLE_LOG};
-use traces::Traces;
+pub(crate) use traces::Traces;
 
 /// So many exchanges are purged in one transaction.
 const BATCH: usize = 200;
@@ -140,7 +140,7 @@ impl Memory {
     }
 
     /// What exchanges are known again by.
-    async fn traces_of(&self, user: UserId, exchanges: &[ExchangeId]) -> Result<Traces, EngineError> {
+    pub(crate) async fn traces_of(&self, user: UserId, exchanges: &[ExchangeId]) -> Result<Traces, EngineError> {
         Ok(Traces::of(exchanges, &self.inner.purger.said(user, exchanges).await?))
     }
 
@@ -177,6 +177,10 @@ impl Memory {
     async fn carry_out_removal(&self, begun: BegunPurge, rewrite: bool) -> Result<SignedReceipt, EngineError> {
         let (id, exchanges) = (begun.user, &begun.exchanges);
         let traces = self.traces_of(id, exchanges).await?;
+        // Also the keys of a collection in which nothing was said yet.
+        if let Ok(vault) = self.vault() {
+            vault.lock(id, None);
+        }
         self.inner.purger.remove_user(id, &self.acting()).await?;
         self.tell_layers(id, exchanges).await;
         self.inner.frozen.thaw_all_of(id);
@@ -202,6 +206,22 @@ impl Memory {
         let (Some(name), Some(files)) = (&begun.removes, self.folders().memory_files) else { return Ok(None) };
         let is_taken = self.user_named(name).await?.is_some();
         Ok((!is_taken).then(|| files.join(name.as_str())))
+    }
+
+    /// Looks whether anything is left in the clear of exchanges that were sealed, as after a purge, and removes the revisions
+    /// of memory files that hold what only they said.
+    pub(crate) async fn look_for_sealed(
+        &self,
+        user: UserId,
+        exchanges: usize,
+        mut traces: Traces,
+        rewrite: bool,
+    ) -> Result<SignedReceipt, EngineError> {
+        self.inner.frozen.thaw_all_of(user);
+        self.leave_to_others(user, &mut traces, &[]).await?;
+        let revisions = self.purge_revisions(user, &traces).await?;
+        let done = Done { user, kept_for: user, aim: "sealed".to_owned(), exchanges, revisions, rewrite };
+        self.made_sure(done, traces).await
     }
 
     /// The receipts of a user, newest first, at most `limit`; with `None`, the server's own: of users that were removed.
@@ -409,7 +429,9 @@ impl PurgeRequest {
 }
 
 /// What a task came to that goes on by itself.
-async fn carried_through<T>(task: tokio::task::JoinHandle<Result<T, EngineError>>) -> Result<T, EngineError> {
+pub(crate) async fn carried_through<T>(
+    task: tokio::task::JoinHandle<Result<T, EngineError>>,
+) -> Result<T, EngineError> {
     let broken = |source| EngineError::Unavailable { what: "the purge broke off".into(), source: Box::new(source) };
     task.await.map_err(broken)?
 }

@@ -25,7 +25,8 @@ pub struct Receipt {
     pub made_at: DateTime<Utc>,
     /// Who asked for it: the id of a key, or one of `anyone`, `command`, `server`.
     pub actor: String,
-    /// What was aimed at: `exchanges`, `session`, `collection`, `entity`, `text`, `everything`, `user`.
+    /// What was aimed at: `exchanges`, `session`, `collection`, `entity`, `text`, `everything`, `user`;
+    /// `sealed` when nothing was removed, but sealed.
     pub aim: String,
     /// How many exchanges are gone.
     pub exchanges: usize,

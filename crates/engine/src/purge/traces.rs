@@ -24,7 +24,7 @@ const LONG: usize = 18;
 
 /// The traces of what was purged.
 #[derive(Debug, Default)]
-pub(super) struct Traces {
+pub(crate) struct Traces {
     keys: RandomState,
     /// Of single words and of runs.
     said: HashSet<u64>,

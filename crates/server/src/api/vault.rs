@@ -8,10 +8,11 @@ use serde::de::Deserializer;
 use serde::{Deserialize, Serialize};
 use skymem_core::Collection;
 use skymem_core::vault::{SecretText, UnlockWith, WrapTo};
-use skymem_engine::{Memory, SealedView};
+use skymem_engine::{Memory, Sealed, SealedView};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::api::collections::CollectionPath;
+use crate::api::purge::ReceiptAnswer;
 use crate::auth::{Door, Reader, Writer};
 use crate::body::Json;
 use crate::error::ApiError;
@@ -38,13 +39,15 @@ pub(crate) async fn lock_all(who: Reader, memory: Data<Memory>) -> Result<Answer
     Ok(Answer(LockedAnswer::from(memory.lock(who.user, None).await?)))
 }
 
-/// Seals a collection, which is made when it is new and must be empty. What is said in it from now on is encrypted before it
-/// is written down: only whoever has an identity of one of the recipients, or the passphrase, can read it again.
+/// Seals a collection, which is made when it is new. What is said in it from now on is encrypted before it is written down:
+/// only whoever has an identity of one of the recipients, or the passphrase, can read it again. What stands in it in the clear
+/// is encrypted too and removed everywhere else; then it is looked for, and a receipt says what was found. Goes on when you
+/// hang up; when the server was stopped before it had looked, ask again.
 #[utoipa::path(
     operation_id = "seal_collection", tag = "vault", security(("key" = ["write"])), params(CollectionPath),
     responses(
-        (status = 201, description = "It is sealed, and locked", body = SealedAnswer),
-        (status = 409, description = "It is sealed already, or something stands in it in the clear"),
+        (status = 201, description = "It is sealed, and locked", body = SealAnswer),
+        (status = 409, description = "It is sealed already, or a session of it has settings that cannot be kept sealed"),
     ),
 )]
 #[post("/collections/{collection}/seal")]
@@ -55,7 +58,7 @@ pub(crate) async fn seal(
     body: Json<SealBody>,
 ) -> Result<HttpResponse, ApiError> {
     let sealed = memory.seal(who.user, &path.collection, &body.into_inner().into_recipients()).await?;
-    Ok(HttpResponse::build(StatusCode::CREATED).json(SealedAnswer::from(sealed)))
+    Ok(HttpResponse::build(StatusCode::CREATED).json(SealAnswer::from(sealed)))
 }
 
 /// Shows a sealed collection, and whether it is unlocked.
@@ -190,6 +193,11 @@ pub(crate) async fn shred(
     Ok(Answer(ShreddedAnswer { exchanges: memory.shred(who.user, &path.collection).await? }))
 }
 
+/// Whether that is the address of [`seal`].
+pub(crate) fn seals(path: &str) -> bool {
+    path.starts_with("/v1/collections/") && path.ends_with("/seal")
+}
+
 /// Names a recipient of a collection.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Path)]
@@ -296,6 +304,9 @@ pub(crate) struct SealedAnswer {
     key_version: u32,
     /// How many turns are written with an older version of the key.
     behind: i64,
+    /// Whether something was sealed that stood in the clear, and the server was stopped before it looked whether anything of
+    /// that is left: seal it again, and it looks.
+    unchecked: bool,
     /// Since when it is sealed.
     sealed_at: DateTime<Utc>,
 }
@@ -312,7 +323,39 @@ impl From<SealedView> for SealedAnswer {
             unreadable: unlocked.map(|unlocked| unlocked.unreadable).unwrap_or_default(),
             key_version: sealed.key_version,
             behind: sealed.behind,
+            unchecked: sealed.unchecked,
             sealed_at: sealed.sealed_at,
+        }
+    }
+}
+
+/// A collection that was sealed just now.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct SealAnswer {
+    #[serde(flatten)]
+    sealed: SealedAnswer,
+    /// What stood in it in the clear, and is sealed now.
+    taken_in: TakenInAnswer,
+    /// What was found when it was looked for in the clear; null when nothing stood there.
+    receipt: Option<ReceiptAnswer>,
+}
+
+/// What was taken under a seal.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct TakenInAnswer {
+    /// How many exchanges; sealed, they have other ids.
+    exchanges: usize,
+    /// How many turns were said in them.
+    turns: usize,
+}
+
+impl From<Sealed> for SealAnswer {
+    fn from(sealed: Sealed) -> Self {
+        let Sealed { view, taken, receipt } = sealed;
+        Self {
+            sealed: view.into(),
+            taken_in: TakenInAnswer { exchanges: taken.exchanges.len(), turns: taken.turns },
+            receipt: receipt.map(ReceiptAnswer::from),
         }
     }
 }

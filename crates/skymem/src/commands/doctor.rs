@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use serde::Serialize;
 use serde_json::{Value, json};
 use skymem_core::wall::acting_for_everyone;
@@ -23,6 +23,7 @@ use crate::config::Config;
 use crate::database::{Database, Use, private_settings};
 use crate::output::{Outcome, bytes, counted, list_at, text_at};
 use crate::serve::{open_chat, open_embedder, open_memory};
+use crate::unlock::read_identity;
 
 /// Looks at everything that can go wrong; fails when something has.
 pub(crate) async fn run(context: &Context) -> Result<Outcome> {
@@ -37,11 +38,54 @@ pub(crate) async fn run(context: &Context) -> Result<Outcome> {
         acting_for_everyone(database(config, server.is_some(), &mut report)).await;
         embedder(config, server.as_ref(), &mut report).await;
         chat(config, server.as_ref(), &mut report).await;
+        unlocked_at_start(config, server.as_ref(), &mut report).await;
         if let Some(client) = &server {
             memory(client, &mut report).await;
         }
     }
     Ok(report.outcome())
+}
+
+/// Whether what the configuration unlocks at the start can be unlocked, and is.
+async fn unlocked_at_start(config: &Config, server: Option<&Client>, report: &mut Report) {
+    for (name, settings) in &config.unlock {
+        let of = "unlocking";
+        let readable = settings.resolved(name, config).and_then(|unlock| {
+            let identity = read_identity(&unlock.file)?;
+            let whole = identity.expose().parse::<skymem_seal::Identities>();
+            whole.with_context(|| unlock.file.display().to_string())?;
+            Ok(unlock)
+        });
+        let unlock = match readable {
+            Ok(unlock) => unlock,
+            Err(error) => {
+                let remedy = "put the identity there, and restart the server or run `skymem vault unlock`";
+                report.warn(of, format!("[unlock.{name}] {error:#}"), remedy);
+                continue;
+            }
+        };
+        let Some(client) = server else {
+            report.ok(of, format!("[unlock.{name}] the identity can be read"));
+            continue;
+        };
+        let collection = unlock.collection.as_str();
+        let mine = client.clone().acting_for(Some(unlock.user.to_string()));
+        match mine.get(&["v1", "collections", collection, "seal"], &[]).await {
+            Ok(sealed) if sealed.get("unlocked").and_then(Value::as_bool) == Some(true) => {
+                report.ok(of, format!("collection {collection} is unlocked"));
+            }
+            Ok(_) => report.warn(
+                of,
+                format!("collection {collection} is locked"),
+                format!(
+                    "its time is over, it was locked, or the identity is none of its recipients: `skymem vault unlock \
+                     {collection} --identity {}` says which",
+                    unlock.file.display()
+                ),
+            ),
+            Err(error) => report.warn(of, format!("[unlock.{name}] {error:#}"), "seal it, or take the section out"),
+        }
+    }
 }
 
 /// What was found, in the order in which it was looked at.

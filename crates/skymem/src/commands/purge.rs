@@ -120,12 +120,12 @@ impl Purge {
     }
 }
 
-fn is_clean(receipt: &Value) -> bool {
+pub(super) fn is_clean(receipt: &Value) -> bool {
     receipt.pointer("/receipt/clean").and_then(Value::as_bool).unwrap_or(false)
 }
 
 /// A receipt for people.
-fn told(signed: &Value) -> String {
+pub(super) fn told(signed: &Value) -> String {
     let Some(receipt) = signed.get("receipt") else { return String::new() };
     let number = |value: &Value, name: &str| value.get(name).and_then(Value::as_u64).unwrap_or(0);
     let looked = list_at(receipt, "looked");

@@ -5,6 +5,7 @@
 mod facts;
 mod gone;
 mod place;
+mod vault;
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;

@@ -44,7 +44,7 @@ pub use cursor::{LayerLag, Lease, Parked};
 pub use forget::{Forgotten, Target};
 pub use heard::Heard;
 pub use read::{JournalTurn, Page, Stats};
-pub use sealed::{NewSeal, NewVersion, SealedCollection, Wrapping};
+pub use sealed::{NewSeal, NewVersion, SealedCollection, TakenIn, Wrapping};
 pub use secrets::{SecretPolicy, SecretSetting};
 pub use sessions::{MemoryMode, Session, SessionChange, SessionMark};
 pub use stated::StatedTurn;

@@ -2,7 +2,10 @@
 
 use skymem_core::{Collection, ExchangeId, ExchangeKind, Role, UserId};
 use skymem_seal::{HandleKey, Place, SealedTurn, SecretKey};
-use skymem_store::{Append, Appended, Journal, NewSeal, NewVersion, Recorded, StoreError, Target, Wrapping};
+use skymem_store::{
+    Append, Appended, Journal, MemoryMode, NewSeal, NewVersion, Recorded, SessionChange, StoreError, TakenIn, Target,
+    Wrapping,
+};
 use sqlx::{AssertSqlSafe, PgPool, Row};
 
 use crate::scratch::*;
@@ -11,7 +14,7 @@ fn health() -> Collection {
     "health".parse().unwrap()
 }
 
-async fn seal(journal: &Journal, user: UserId, key: &SecretKey) -> Result<(), StoreError> {
+async fn seal(journal: &Journal, user: UserId, key: &SecretKey) -> Result<TakenIn, StoreError> {
     let wrappings = vec![Wrapping { version: 1, recipient: "age1test".into(), wrapped: vec![1] }];
     let first = NewVersion { version: 1, public: key.public().unwrap().as_bytes().to_vec(), wrappings };
     let seal = NewSeal { handles: HandleKey::generate().unwrap().as_bytes().to_vec(), first };
@@ -21,6 +24,21 @@ async fn seal(journal: &Journal, user: UserId, key: &SecretKey) -> Result<(), St
 async fn say_sealed(journal: &Journal, user: UserId, id: &str, said: &[&str]) -> Appended {
     let append = Append { collection: Some(health()), ..Append::said(session(id), turns(said), minute(7)) };
     journal.append(user, append).await.unwrap()
+}
+
+/// The sealed turns, in order, with the exchanges they stand in and whether those are forgotten.
+async fn opened(db: &PgPool, user: UserId, key: &SecretKey) -> Vec<(SealedTurn, uuid::Uuid, bool)> {
+    let rows = sqlx::query(
+        "select turn.id, ciphertext, exchange_id, forgotten_at is not null from journal.sealed_turn as turn
+         join journal.sealed_exchange as exchange on exchange.id = exchange_id order by seq",
+    );
+    let collection = health();
+    let opened = rows.fetch_all(db).await.unwrap().into_iter().map(|row| {
+        let (id, text): (uuid::Uuid, Vec<u8>) = (row.get(0), row.get(1));
+        let place = Place { user, collection: &collection, row: id, column: "", version: 1 };
+        (SealedTurn::open(key, place, &text).unwrap(), row.get(2), row.get(3))
+    });
+    opened.collect()
 }
 
 /// Every row of every table of the journal as a text.
@@ -135,13 +153,6 @@ async fn nothing_open_is_in_a_sealed_collection_and_the_tables_themselves_refuse
     in_a_database(|db| async move {
         let journal = Journal::new(db.clone());
         let anna = a_user(&journal, "anna").await;
-        let open = Append { collection: Some(health()), ..Append::said(session("s"), turns(&["u:open"]), minute(1)) };
-        journal.append(anna, open).await.unwrap();
-        let refused = seal(&journal, anna, &SecretKey::generate()).await;
-        assert!(matches!(refused, Err(StoreError::Conflict(_))), "{refused:?}");
-
-        let ids = journal.forget(anna, &Target::Session(session("s")), minute(2)).await.unwrap();
-        journal.purge(anna, &ids, minute(3)).await.unwrap();
         seal(&journal, anna, &SecretKey::generate()).await.unwrap();
         let again = seal(&journal, anna, &SecretKey::generate()).await;
         assert!(matches!(again, Err(StoreError::Conflict(_))), "{again:?}");
@@ -157,6 +168,100 @@ async fn nothing_open_is_in_a_sealed_collection_and_the_tables_themselves_refuse
             ..Append::said(session("f"), turns(&["u:Anna lives in Bremen"]), minute(1))
         };
         assert!(matches!(journal.append(anna, stated).await, Err(StoreError::Refused(_))));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_stands_in_a_collection_in_the_clear_is_sealed_with_it_whole_and_nothing_of_it_is_left() {
+    in_a_database(|db| async move {
+        let journal = Journal::new(db.clone());
+        let anna = a_user(&journal, "anna").await;
+        let on_shelf = |id: &str, said: &[&str], at| Append {
+            collection: Some(health()),
+            ..Append::said(session(id), turns(said), minute(at))
+        };
+        // One write that says the same twice: no repetition, for the journal kept it.
+        journal.append(anna, on_shelf("s", &["u:pain again", "a:noted", "u:pain again", "a:noted"], 1)).await.unwrap();
+        let gone = journal.append(anna, on_shelf("t", &["u:forget that"], 2)).await.unwrap().exchanges;
+        journal.forget(anna, &Target::Exchanges(gone), minute(3)).await.unwrap();
+        say(&journal, anna, "s", &["a:one more word"]).await;
+        say(&journal, anna, "elsewhere", &["u:the weather is fine"]).await;
+        let key = SecretKey::generate();
+
+        let taken = seal(&journal, anna, &key).await.unwrap();
+
+        assert_eq!((taken.exchanges.len(), taken.turns), (3, 6));
+        let sealed = opened(&db, anna, &key).await;
+        let said: Vec<&str> = sealed.iter().map(|(turn, ..)| turn.text.as_str()).collect();
+        assert_eq!(said, ["pain again", "noted", "pain again", "noted", "forget that", "one more word"]);
+        assert_eq!(
+            sealed.iter().map(|(.., forgotten)| *forgotten).collect::<Vec<_>>(),
+            [false, false, false, false, true, false]
+        );
+        assert_eq!(sealed[2].1, sealed[5].1, "what belongs together stays together");
+        assert!(taken.exchanges.iter().all(|id| sealed.iter().all(|(_, sealed, _)| *sealed != id.0)));
+        let all = everything(&db).await;
+        for secret in ["pain", "noted", "forget that", "one more word"] {
+            assert!(!all.contains(secret), "{secret}: {all}");
+        }
+        assert!(all.contains("the weather is fine"));
+        let after = say(&journal, anna, "s", &["u:and now"]).await;
+        assert_eq!(
+            journal.sealed_home(anna, after.exchanges[0]).await.unwrap(),
+            Some(health()),
+            "the session stays here"
+        );
+        assert!(journal.sealed_collections(anna).await.unwrap()[0].unchecked);
+        journal.note_checked(anna, &health()).await.unwrap();
+        assert!(!journal.sealed_collections(anna).await.unwrap()[0].unchecked);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_after_sealing_joins_its_question_and_other_shelves_keep_their_own() {
+    in_a_database(|db| async move {
+        let journal = Journal::new(db.clone());
+        let anna = a_user(&journal, "anna").await;
+        let on_shelf =
+            Append { collection: Some(health()), ..Append::said(session("s"), turns(&["u:why"]), minute(1)) };
+        journal.append(anna, on_shelf).await.unwrap();
+        let work = Append {
+            collection: Some("work".parse().unwrap()),
+            ..Append::said(session("s"), turns(&["u:the plan is blue"]), minute(2))
+        };
+        journal.append(anna, work).await.unwrap();
+        let key = SecretKey::generate();
+        seal(&journal, anna, &key).await.unwrap();
+
+        say_sealed(&journal, anna, "s", &["a:because"]).await;
+
+        let sealed = opened(&db, anna, &key).await;
+        assert_eq!(sealed.len(), 2);
+        assert_eq!(sealed[0].1, sealed[1].1, "one exchange");
+        assert_eq!(texts(&exchanges(&journal, anna, "s").await), [["the plan is blue"]]);
+        assert!(!everything(&db).await.contains("why"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_session_with_settings_of_its_own_is_not_sealed_behind_ones_back() {
+    in_a_journal(|journal, anna| async move {
+        let settings = SessionChange { memory: Some(MemoryMode::Read), ..SessionChange::default() };
+        let open = Append { collection: Some(health()), ..Append::said(session("s"), turns(&["u:hi"]), minute(1)) };
+        journal.append(anna, open.clone()).await.unwrap();
+        journal.append(anna, Append { settings, ..open }).await.unwrap();
+
+        let refused = seal(&journal, anna, &SecretKey::generate()).await;
+
+        assert!(
+            matches!(&refused, Err(StoreError::Conflict(why)) if why.contains("settings of its own")),
+            "{refused:?}"
+        );
+        assert_eq!(journal.sealed_collections(anna).await.unwrap(), [], "nothing was sealed");
+        assert_eq!(texts(&exchanges(&journal, anna, "s").await), [["hi"]]);
     })
     .await;
 }

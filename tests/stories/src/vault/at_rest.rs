@@ -18,51 +18,86 @@ fn victim() {
 
 const VICTIM: &str = "vault::at_rest::victim";
 
-/// Two words that stand nowhere else, in sentences that are as long as each other.
+/// A word that stands nowhere else. That of what is sealed is drawn anew: it does not stand in this program either, which is
+/// the server's too.
 const OPEN: &str = "qzopenlyw77";
-const SEALED: &str = "qzsealedw77";
 
 fn sentence(nonce: &str) -> String {
     format!("The word of the day is {nonce}, remember it.")
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_of_a_sealed_collection_lies_anywhere_on_the_disk() {
+async fn nothing_of_a_sealed_collection_lies_anywhere_on_the_disk_and_nothing_in_memory_once_it_is_locked() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();
-    let server = Victim::start(folder, VICTIM).await;
+    let server = Victim::start_logging(folder, VICTIM, "trace").await;
     let client = &server.client;
+    let sealed = format!("qz{}w77", &uuid::Uuid::new_v4().simple().to_string()[..12]);
+    let sealed = sealed.as_str();
     let (secret, recipient) = identity();
     client.post("/v1/collections/health/seal", json!({ "recipients": [recipient] })).await.expect(201);
     says(client, "default", "open-session", &sentence(OPEN), "Noted.").await;
-    says(client, "health", SEALED, &sentence(SEALED), "Noted.").await;
+    says(client, "health", sealed, &sentence(sealed), "Noted.").await;
     client.post("/v1/collections/health/unlock", json!({ "identity": secret })).await.expect(200);
-    let asked = format!("what is {SEALED}?");
-    assert!(client.recall(&asked).await.iter().any(|text| text.contains(SEALED)), "it is there while it is unlocked");
-    client.context("asking", &asked).await;
+    let (asked, knowing) = ("what is the word of the day?", format!("what is {sealed}?"));
+    for question in [asked, &knowing] {
+        assert!(
+            client.recall(question).await.iter().any(|text| text.contains(sealed)),
+            "it is there while it is unlocked"
+        );
+        client.context("asking", question).await;
+    }
+    client.get(&format!("/v1/sessions/{sealed}/turns")).await.expect(200);
     eventually(async || client.recall(&format!("what is {OPEN}?")).await.iter().any(|text| text.contains(OPEN))).await;
     eventually(async || held(folder, &vector(OPEN).await)).await;
-    let dump = dump(folder);
-    // A second of traffic more, so that what is asked about is written wherever it is written.
-    client.post("/v1/vault/lock", json!({})).await.expect(200);
-    assert!(client.recall(&asked).await.iter().all(|text| !text.contains(SEALED)));
-    let core = core_of(folder, &server);
+    let unlocked = core_of(folder, &server);
+    let dump_unlocked = dump(folder);
 
+    client.post("/v1/vault/lock", json!({})).await.expect(200);
+
+    assert!(client.recall(asked).await.iter().all(|text| !text.contains(sealed)));
+    let dump_locked = dump(folder);
+    for (name, path) in [("facts.csv", "/v1/facts/export?format=csv&history=true"), ("metrics", "/metrics")] {
+        std::fs::write(folder.join(name), client.get(path).await.text).unwrap();
+    }
+    let locked = core_of(folder, &server);
     server.is_killed(folder);
 
     assert!(held(folder, OPEN.as_bytes()), "the scan finds what is open");
-    assert!(dump.contains(OPEN), "and so does a dump hold it");
     assert!(held(folder, &vector(OPEN).await), "also its vector");
-    assert!(!dump.contains(SEALED));
-    assert!(!held(folder, SEALED.as_bytes()), "what is sealed");
-    assert!(!held(folder, &vector(SEALED).await), "and its vector");
+    for dump in [&dump_unlocked, &dump_locked] {
+        assert!(
+            dump.contains(OPEN) && !dump.contains(sealed),
+            "a dump holds what is open, and nothing of what is sealed"
+        );
+    }
+    assert_eq!(files_holding(folder, sealed.as_bytes()), Vec::<String>::new(), "what is sealed");
+    assert!(!held(folder, &vector(sealed).await), "and its vector");
     let line = secret.lines().last().unwrap_or_default();
     assert!(!held(folder, line.as_bytes()), "and the identity");
-    match core {
-        Some(times) => eprintln!("after locking, a core dump of the server holds the sealed word {times} times"),
-        None => eprintln!("no core dump was taken: gcore is not here, or may not look into the server"),
+    match (unlocked, locked) {
+        (Some(unlocked), Some(locked)) => {
+            assert!(times(&unlocked, sealed.as_bytes()) > 0, "the scan finds what is unlocked");
+            assert!(times(&unlocked, &vector(sealed).await) > 0, "also its vector");
+            assert_eq!(around(&locked, sealed.as_bytes()), Vec::<String>::new(), "what is locked");
+            assert_eq!(times(&locked, &vector(sealed).await), 0, "and its vector");
+            assert_eq!(around(&locked, &line.as_bytes()[20..]), Vec::<String>::new(), "and the identity");
+        }
+        _ => eprintln!("no core dump was taken: gcore is not here, or may not look into the server"),
     }
+}
+
+/// What stands around some bytes wherever they stand: it says which buffer that is.
+fn around(content: &[u8], bytes: &[u8]) -> Vec<String> {
+    let mut places = Vec::new();
+    let mut from = 0;
+    while let Some(at) = memchr::memmem::find(&content[from..], bytes).map(|at| from + at) {
+        let about = &content[at.saturating_sub(60)..(at + 100).min(content.len())];
+        places.push(String::from_utf8_lossy(about).replace('\0', "."));
+        from = at + bytes.len();
+    }
+    places
 }
 
 /// The vector of what was said, as the database would keep it: a beginning that is long enough to be no accident.
@@ -83,22 +118,28 @@ async fn eventually(mut done: impl AsyncFnMut() -> bool) {
     panic!("it does not come to pass");
 }
 
-/// Whether a file of a folder holds some bytes: tables, indexes, the write-ahead log, temporary files, the server's log.
+/// Whether a file of a folder holds some bytes.
 fn held(folder: &Path, bytes: &[u8]) -> bool {
-    let Ok(entries) = std::fs::read_dir(folder) else { return false };
-    entries.flatten().map(|entry| entry.path()).any(|path| {
+    !files_holding(folder, bytes).is_empty()
+}
+
+/// The files of a folder that hold some bytes: tables, indexes, the write-ahead log, temporary files, the server's log.
+pub(super) fn files_holding(folder: &Path, bytes: &[u8]) -> Vec<String> {
+    let mut holding = Vec::new();
+    let Ok(entries) = std::fs::read_dir(folder) else { return holding };
+    for path in entries.flatten().map(|entry| entry.path()) {
         if path.is_dir() {
-            return held(&path, bytes);
-        }
+            holding.extend(files_holding(&path, bytes));
         // A socket cannot be read, and a file may be gone.
-        std::fs::read(&path).is_ok_and(|content| times(&content, bytes) > 0)
-    })
+        } else if std::fs::read(&path).is_ok_and(|content| times(&content, bytes) > 0) {
+            holding.push(path.display().to_string());
+        }
+    }
+    holding
 }
 
 fn times(content: &[u8], bytes: &[u8]) -> usize {
-    let Some(first) = bytes.first() else { return 0 };
-    let places = content.iter().enumerate().filter(|(_, byte)| *byte == first);
-    places.filter(|(at, _)| content[*at..].starts_with(bytes)).count()
+    memchr::memmem::find_iter(content, bytes).count()
 }
 
 /// All of the database as a program for backups sees it.
@@ -125,12 +166,11 @@ fn find(folder: &Path, name: &str) -> Option<std::path::PathBuf> {
     found.or_else(|| folders.iter().find_map(|folder| find(folder, name)))
 }
 
-/// How often a core dump of the locked server holds the sealed word; `None` when none can be taken.
-fn core_of(folder: &Path, server: &Victim) -> Option<usize> {
+/// A core dump of the server; `None` when none can be taken.
+fn core_of(folder: &Path, server: &Victim) -> Option<Vec<u8>> {
     let place = tempfile::tempdir_in(folder.parent()?).ok()?;
     let prefix = place.path().join("core");
     let pid = server.pid().to_string();
     let taken = Command::new("gcore").arg("-o").arg(&prefix).arg(&pid).output().ok()?;
-    let core = std::fs::read(place.path().join(format!("core.{pid}"))).ok().filter(|_| taken.status.success())?;
-    Some(times(&core, SEALED.as_bytes()))
+    std::fs::read(place.path().join(format!("core.{pid}"))).ok().filter(|_| taken.status.success())
 }

@@ -12,10 +12,11 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use crate::cli::Context;
+use crate::commands::purge::is_clean;
 use crate::output::{Outcome, counted};
 
 use secret::{Opens, passphrase};
-use show::{all, one};
+use show::{all, one, sealed};
 
 /// Collections that only whoever has a key can read
 #[derive(Subcommand)]
@@ -26,7 +27,7 @@ pub(crate) enum Vault {
         /// Where the secret goes; a file of that name is never overwritten
         file: PathBuf,
     },
-    /// Seal a collection, which is made when it is new and must be empty
+    /// Seal a collection, which is made when it is new; what stands in it in the clear is sealed too
     #[command(after_help = "Example:\n  skymem vault seal health --recipient age1... --recipient age1...")]
     Seal {
         /// The collection
@@ -104,7 +105,8 @@ impl Vault {
                     put(&mut body, "passphrase", passphrase(true)?);
                 }
                 let answer = context.client()?.post(&["v1", "collections", &collection, "seal"], &body).await?;
-                Ok(Outcome::new(format!("Collection {collection} is sealed.\n\n{}", one(&answer)), answer))
+                let left = answer.get("receipt").is_some_and(|receipt| !receipt.is_null() && !is_clean(receipt));
+                Ok(Outcome::new(sealed(&collection, &answer), answer).failed_if(left))
             }
             Vault::Unlock { collection, with, minutes } => {
                 let mut body = with.read()?;

@@ -7,8 +7,7 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use serde_json::{Value, json};
 
-/// An identity file holds a few lines.
-const LONGEST_FILE: u64 = 20_000;
+use crate::unlock::{LONGEST_FILE, credential_file, read_identity};
 
 /// What unlocks a collection.
 #[derive(Args)]
@@ -26,32 +25,16 @@ impl Opens {
     pub(super) fn read(self) -> Result<Value> {
         let file = match (self.identity, self.credential) {
             (Some(file), _) => file,
-            (None, Some(name)) => credential(&name)?,
+            (None, Some(name)) => credential_file(&name)?,
             (None, None) => return Ok(json!({ "passphrase": passphrase(false)? })),
         };
-        let mut text = String::new();
-        if file.as_os_str() == "-" {
-            std::io::stdin().lock().take(LONGEST_FILE).read_to_string(&mut text).context("cannot read the identity")?;
-        } else {
-            let shown = file.display();
-            let opened = std::fs::File::open(&file).with_context(|| format!("cannot read the identity {shown}"))?;
-            opened
-                .take(LONGEST_FILE)
-                .read_to_string(&mut text)
-                .with_context(|| format!("the identity {shown} is no text"))?;
+        if file.as_os_str() != "-" {
+            return Ok(json!({ "identity": read_identity(&file)?.expose() }));
         }
+        let mut text = String::new();
+        std::io::stdin().lock().take(LONGEST_FILE).read_to_string(&mut text).context("cannot read the identity")?;
         Ok(json!({ "identity": text }))
     }
-}
-
-/// The file of a systemd credential of this program.
-fn credential(name: &str) -> Result<PathBuf> {
-    if name.is_empty() || name.contains(['/', '\0']) || name == ".." {
-        bail!("{name:?} is no name of a credential");
-    }
-    let folder = std::env::var_os("CREDENTIALS_DIRECTORY")
-        .context("CREDENTIALS_DIRECTORY is not set: systemd gives credentials to services alone")?;
-    Ok(PathBuf::from(folder).join(name))
 }
 
 /// A passphrase from the terminal, not shown while it is typed, twice when it is `new`; or a line of standard input.
@@ -70,16 +53,4 @@ pub(super) fn passphrase(new: bool) -> Result<String> {
         bail!("the two are not the same: nothing was changed");
     }
     Ok(typed)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_credential_stays_in_its_folder() {
-        for name in ["", "..", "../etc/passwd", "a/b"] {
-            assert!(credential(name).is_err(), "{name}");
-        }
-    }
 }

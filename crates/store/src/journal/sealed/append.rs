@@ -33,7 +33,8 @@ impl Journal {
             let off = vec![Fate::Off; turns.len()];
             return Ok(Appended { turns: answers(turns, &off, &HashMap::new()), exchanges: Vec::new() });
         }
-        let named: Named = (user, shelf.collection.clone(), append.session.clone());
+        let handle = shelf.handles.of(&append.session).map_err(unfit)?;
+        let named: Named = (user, shelf.collection.clone(), handle.clone());
         let _turn = self.sealed.turn_of(user).await;
         let stored = self.sealed.stored(&named, append, turns);
         let fates = fates(&stored, &HashSet::new(), turns);
@@ -43,7 +44,6 @@ impl Journal {
 
         let mut tx = self.db.begin().await?;
         let base = lock(&mut tx, user, turns.len()).await?;
-        let handle = shelf.handles.of(&append.session).map_err(unfit)?;
         let opens = resumed(&mut tx, user, &shelf, &handle).await?;
         let (mut written, opens) = pair(append, turns, &fates, opens, &shelf.collection, base);
         let renamed = nameless(&mut written);
@@ -160,6 +160,8 @@ async fn write(
             client_id: said.client_id.clone(),
             content_hash: turn.turn.content_hash.clone(),
             batch: (batch, at),
+            told_apart: false,
+            pinned: false,
         };
         let place = Place { user, collection: &shelf.collection, row: id, column: "", version: shelf.version };
         ciphertexts.push(sealed.seal(&shelf.public, place).map_err(unfit)?);

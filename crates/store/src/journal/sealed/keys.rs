@@ -1,4 +1,4 @@
-//! The keys of sealed collections, wrapped; sealing a collection, and shredding it.
+//! The keys of sealed collections, wrapped; and shredding a collection.
 
 use chrono::{DateTime, Utc};
 use sqlx::PgTransaction;
@@ -8,17 +8,7 @@ use skymem_core::{Collection, UserId};
 
 use super::{number, version};
 use crate::error::StoreError;
-use crate::journal::collections::make;
 use crate::journal::{Journal, lock};
-
-/// A collection that is to be sealed.
-#[derive(Clone)]
-pub struct NewSeal {
-    /// Makes handles of its sessions.
-    pub handles: Vec<u8>,
-    /// Its first key.
-    pub first: NewVersion,
-}
 
 /// A version of a collection's key.
 #[derive(Clone)]
@@ -51,6 +41,8 @@ pub struct SealedCollection {
     pub key_version: u32,
     /// Since when it is sealed.
     pub sealed_at: DateTime<Utc>,
+    /// Whether something was taken under the seal of which nobody has looked yet whether anything is left in the clear.
+    pub unchecked: bool,
     /// Who can open it: recipients, and `passphrase`.
     pub recipients: Vec<String>,
     /// How many exchanges stand in it, without the forgotten ones.
@@ -60,58 +52,6 @@ pub struct SealedCollection {
 }
 
 impl Journal {
-    /// Seals a collection, which is made when it is new and must be empty.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Conflict`] when it is sealed already, or something stands in it in the clear.
-    pub async fn seal_collection(
-        &self,
-        user: UserId,
-        collection: &Collection,
-        seal: &NewSeal,
-        at: DateTime<Utc>,
-    ) -> Result<(), StoreError> {
-        let mut tx = self.db.begin().await?;
-        lock(&mut tx, user, 0).await?;
-        make(&mut tx, user, collection, at).await?;
-        let sealed = sqlx::query!(
-            "update journal.collection set sealed = true where user_id = $1 and name = $2 and not sealed",
-            user.0,
-            collection.as_str()
-        )
-        .execute(&mut *tx)
-        .await;
-        match sealed {
-            Ok(sealed) if sealed.rows_affected() > 0 => {}
-            Ok(_) => return Err(StoreError::Conflict(format!("collection {collection} is sealed already"))),
-            // The tables' own references say so: no moment between looking and sealing.
-            Err(error) if error.as_database_error().is_some_and(|error| error.is_foreign_key_violation()) => {
-                return Err(StoreError::Conflict(format!(
-                    "something stands in collection {collection} in the clear, or a session uses it: forget and purge it \
-                     first, or seal a new collection"
-                )));
-            }
-            Err(error) => return Err(error.into()),
-        }
-        sqlx::query!(
-            r#"
-            insert into journal.sealed (user_id, collection, key_version, handle_key, sealed_at)
-            values ($1, $2, $3, $4, $5)
-            "#,
-            user.0,
-            collection.as_str(),
-            number(seal.first.version)?,
-            seal.handles,
-            at
-        )
-        .execute(&mut *tx)
-        .await?;
-        add_version(&mut tx, user, collection, &seal.first, at).await?;
-        tx.commit().await?;
-        Ok(())
-    }
-
     /// The sealed collections of a user, by name.
     ///
     /// # Errors
@@ -120,7 +60,7 @@ impl Journal {
     pub async fn sealed_collections(&self, user: UserId) -> Result<Vec<SealedCollection>, StoreError> {
         let rows = sqlx::query!(
             r#"
-            select collection, key_version, sealed_at,
+            select collection, key_version, sealed_at, unchecked,
                    array(select recipient
                          from journal.sealed_wrapping
                          where sealed_wrapping.user_id = sealed.user_id
@@ -153,6 +93,7 @@ impl Journal {
                     collection: row.collection.parse()?,
                     key_version: version(row.key_version)?,
                     sealed_at: row.sealed_at,
+                    unchecked: row.unchecked,
                     recipients: row.recipients,
                     exchanges: row.exchanges,
                     behind: row.behind,
@@ -383,7 +324,7 @@ impl Journal {
     }
 }
 
-async fn add_version(
+pub(super) async fn add_version(
     tx: &mut PgTransaction<'_>,
     user: UserId,
     collection: &Collection,

@@ -7,6 +7,7 @@ mod append;
 mod forget;
 mod keys;
 mod recent;
+mod take_in;
 
 use sqlx::{PgExecutor, PgTransaction};
 use uuid::Uuid;
@@ -19,10 +20,12 @@ use super::append::Append;
 use crate::error::StoreError;
 
 pub(super) use forget::Sealing;
-pub use keys::{NewSeal, NewVersion, SealedCollection, Wrapping};
+pub use keys::{NewVersion, SealedCollection, Wrapping};
 pub(super) use recent::Recent;
+pub use take_in::{NewSeal, TakenIn};
 
 /// What writing into a sealed collection needs: no secret.
+#[derive(Clone)]
 pub(super) struct Shelf {
     pub(super) collection: Collection,
     pub(super) version: u32,

@@ -6,7 +6,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use skymem_core::{Collection, SessionId, UserId};
+use skymem_core::{Collection, UserId};
+use skymem_seal::SessionHandle;
 
 use crate::journal::append::{Append, Prepared};
 use crate::journal::found::{Stored, StoredTurns};
@@ -17,8 +18,8 @@ const MOST_SESSIONS: usize = 1_000;
 /// So many turns of each.
 const MOST_TURNS: usize = 500;
 
-/// A session of a sealed collection.
-pub(super) type Named = (UserId, Collection, SessionId);
+/// A session of a sealed collection. By its handle: what it is called is not held by a locked server either.
+pub(super) type Named = (UserId, Collection, SessionHandle);
 
 /// What was written lately.
 #[derive(Clone, Default)]
