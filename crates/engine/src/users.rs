@@ -42,12 +42,8 @@ impl Memory {
         let (user, timezone, secrets) =
             tokio::try_join!(journal.user(id), journal.timezone(id), journal.secret_setting(id))?;
         let policy = secrets.policy.unwrap_or(self.inner.settings.secrets.policy);
-        let profile = |(user, timezone)| Profile {
-            user,
-            timezone,
-            secrets: policy,
-            secrets_collection: secrets.collection,
-        };
+        let profile =
+            |(user, timezone)| Profile { user, timezone, secrets: policy, secrets_collection: secrets.collection };
         Ok(user.zip(timezone).map(profile))
     }
 

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
-use skymem_store::postgres::{PostgresError, PostgresSettings, PrivatePostgres, find_binaries};
 use skymem_core::wall::{acting_for, acting_for_everyone};
+use skymem_store::postgres::{PostgresError, PostgresSettings, PrivatePostgres, find_binaries};
 use skymem_store::wall::walled;
 use skymem_store::{Journal, StoreError, migrate};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};

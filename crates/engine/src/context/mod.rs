@@ -66,7 +66,8 @@ impl Memory {
             layers.retain(|layer| layer.priority() != Priority::Account);
         }
         let mut notes = Notes::begin("skymem_context_seconds");
-        let (asked, terms) = tokio::join!(self.asked(&request.ask, &request.history, ahead, &mut notes), self.terms(request));
+        let (asked, terms) =
+            tokio::join!(self.asked(&request.ask, &request.history, ahead, &mut notes), self.terms(request));
         let Some(Asked { query, mut window, mode }) = asked else {
             return Ok(self.without_memory(request, &terms, notes));
         };
@@ -123,8 +124,7 @@ impl Memory {
         let query = self.asked(request, &History::default(), None, &mut notes).await.map(|asked| asked.query);
         let offers = match &query {
             Some(query) => {
-                let (locked, offers) =
-                    tokio::join!(self.locked_gap(query), self.ask(&layers, query, &mut notes));
+                let (locked, offers) = tokio::join!(self.locked_gap(query), self.ask(&layers, query, &mut notes));
                 notes.gaps.extend(locked);
                 offers
             }

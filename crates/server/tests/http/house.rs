@@ -106,12 +106,7 @@ async fn in_a_house_of<F>(
 }
 
 impl House {
-    async fn open(
-        db: PgPool,
-        settings: ServerSettings,
-        proxy: ProxySettings,
-        mut layers: Vec<Arc<dyn Layer>>,
-    ) -> Self {
+    async fn open(db: PgPool, settings: ServerSettings, proxy: ProxySettings, mut layers: Vec<Arc<dyn Layer>>) -> Self {
         layers.push(Arc::new(Shelf::default()));
         let lock = MigrationLock::take(&db).await.unwrap();
         migrate(&db).await.unwrap();

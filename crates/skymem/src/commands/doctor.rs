@@ -12,8 +12,8 @@ use skymem_core::wall::acting_for_everyone;
 use skymem_core::{ChatModels, Purpose, SharedChatModel};
 use skymem_engine::{Clock, SystemClock};
 use skymem_models::{ChatKind, EmbedderKind};
-use skymem_store::{Journal, wall};
 use skymem_store::postgres::find_binaries;
+use skymem_store::{Journal, wall};
 use sqlx::PgPool;
 use tokio::time::timeout;
 

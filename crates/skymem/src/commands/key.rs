@@ -42,7 +42,9 @@ pub(crate) enum Key {
         id: String,
     },
     /// Make a new key like an old one, which is taken back: at once, or when clients had time to change over
-    #[command(after_help = "Examples:\n  skymem key rotate 0123456789abcdef\n  skymem key rotate 0123456789abcdef --overlap-hours 24")]
+    #[command(
+        after_help = "Examples:\n  skymem key rotate 0123456789abcdef\n  skymem key rotate 0123456789abcdef --overlap-hours 24"
+    )]
     Rotate {
         /// The key's id, as `skymem key list` prints it
         id: String,

@@ -50,7 +50,9 @@ impl Journal {
         .await?;
         if id == new {
             if let Some(role) = wall::bypassed_by(&mut *tx).await?
-                && sqlx::query_scalar!(r#"select count(*) > 1 as "more!" from journal.users"#).fetch_one(&mut *tx).await?
+                && sqlx::query_scalar!(r#"select count(*) > 1 as "more!" from journal.users"#)
+                    .fetch_one(&mut *tx)
+                    .await?
             {
                 return Err(StoreError::Conflict(wall::needs_a_plain_role(&role)));
             }

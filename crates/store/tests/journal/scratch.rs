@@ -4,8 +4,8 @@ use std::str::FromStr;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use skymem_core::{Exchange, LayerName, Role, Seq, SessionId, UserId};
-use skymem_store::{Append, Appended, Journal, Lease, MigrationLock, NewTurn, Recorded, migrate};
 use skymem_store::wall::for_everyone;
+use skymem_store::{Append, Appended, Journal, Lease, MigrationLock, NewTurn, Recorded, migrate};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgPool};
 use uuid::Uuid;
