@@ -9,14 +9,15 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use skymem_core::{
-    ChatAnswer, ChatModel, ChatRequest, Embedder, EmbedderId, Embedding, ExchangeId, ExchangeKind, Fate, Filter, Host,
-    Layer, LayerError, ModelError, Plugin, Purpose, Query, Recall, Role, Seq, SharedChatModel, TimeRange, Unit, UserId,
-    estimate_tokens,
+    ChatAnswer, ChatModel, ChatRequest, Embedder, EmbedderId, Embedding, Exchange, ExchangeId, ExchangeKind, Fate,
+    Filter, Host, Layer, LayerError, ModelError, Plugin, Purpose, Query, Recall, Role, Seq, SharedChatModel, TimeRange,
+    Unit, UserId, estimate_tokens,
 };
 use skymem_models::Offline;
 use skymem_store::{Append, Journal, NewTurn, SessionChange, Target, migrate};
 use skymem_summaries::{EXTRACTIVE, SummariesPlugin, Version, versions};
 use sqlx::PgPool;
+use tokio::sync::Barrier;
 use uuid::Uuid;
 
 #[sqlx::test(migrations = false)]
@@ -505,6 +506,30 @@ async fn what_is_forgotten_while_a_model_thinks_is_not_in_what_it_makes(db: PgPo
 }
 
 #[sqlx::test(migrations = false)]
+async fn two_servers_that_fold_a_session_at_once_fold_everything_once(db: PgPool) {
+    let meeting: SharedChatModel = Arc::new(Meeting(Barrier::new(2)));
+    let one = Memory::with(db, Arc::new(Offline::new()), Some(Arc::clone(&meeting)), "").await;
+    let other = open(&one.db, Arc::new(Offline::new()), Some(meeting), "").await.unwrap();
+
+    for round in 1..=3 {
+        let exchanges = if round == 1 { 8 } else { 4 };
+        for number in 0..exchanges {
+            one.append("s", &format!("The boat number {round}.{number} was painted again."), "I see.").await;
+        }
+        let unread = one.unread().await;
+        let (by_one, by_other) = tokio::join!(one.layer.observe(&unread), other.observe(&unread));
+        by_one.unwrap();
+        by_other.unwrap();
+
+        let versions = one.versions("s").await;
+        let covered: Vec<(i32, i32)> = versions.iter().map(|version| (version.number, version.exchanges)).collect();
+        assert_eq!(covered, [(3, 12), (2, 8), (1, 4)][3 - round..]);
+        let folded = one.count("select count(*) from summaries.folded").await;
+        assert_eq!(usize::try_from(folded).unwrap(), 4 * round);
+    }
+}
+
+#[sqlx::test(migrations = false)]
 async fn hostile_and_endless_turns_are_folded_like_any_other(db: PgPool) {
     let memory = Memory::new(db).await;
     let endless = "word_1 is no sentence at all ".repeat(20_000);
@@ -639,6 +664,18 @@ impl Memory {
         }
     }
 
+    /// What the layer has not read yet; it counts as read afterwards.
+    async fn unread(&self) -> Vec<Exchange> {
+        let lease = self.journal.lease(&self.layer.name(), Uuid::new_v4(), self.now(), TimeDelta::seconds(60)).await;
+        let mut lease = lease.unwrap().unwrap();
+        let unread = self.journal.unread(&lease, 100).await.unwrap();
+        if let Some((to, _)) = unread.last() {
+            assert!(self.journal.advance(&mut lease, *to).await.unwrap());
+        }
+        self.journal.release(&lease).await.unwrap();
+        unread.into_iter().map(|(_, exchange)| exchange).collect()
+    }
+
     /// The layer reads the journal from its beginning, in larger pieces.
     async fn learns_again(&self, _session: &str) {
         self.journal.reset(self.user, &self.layer.name()).await.unwrap();
@@ -765,6 +802,25 @@ impl ChatModel for Scripted {
             "cut" => Ok(ChatAnswer { text: r#"{"summary": "They"#.into(), whole: false, tokens: 5 }),
             _ => Ok(ChatAnswer { text: answer, whole: true, tokens: 5 }),
         }
+    }
+
+    async fn check(&self) -> Result<(), ModelError> {
+        Ok(())
+    }
+}
+
+/// A model that gives nothing that can be used, and that only once two ask it at the same time.
+struct Meeting(Barrier);
+
+#[async_trait]
+impl ChatModel for Meeting {
+    fn name(&self) -> &str {
+        "meeting"
+    }
+
+    async fn answer(&self, _question: &ChatRequest) -> Result<ChatAnswer, ModelError> {
+        self.0.wait().await;
+        Err(ModelError::Unusable("as scripted".into()))
     }
 
     async fn check(&self) -> Result<(), ModelError> {

@@ -1,7 +1,6 @@
 //! Writing turns down: each once, in order, all of a batch or none.
 
 use std::collections::{HashMap, HashSet};
-use std::time::Instant;
 
 use chrono::{DateTime, Datelike, Utc};
 use serde_json::{Value, json};
@@ -14,7 +13,7 @@ use super::found::{Found, Opens, Stored, StoredTurns};
 use super::pairing::Open;
 use super::sessions::{self, MemoryMode, SessionChange};
 use super::written::{Written, WrittenTurn};
-use super::{Journal, id_made, lock, right_of_way};
+use super::{Journal, id_made, lock};
 use crate::audit::{Verb, named};
 use crate::error::StoreError;
 
@@ -148,11 +147,7 @@ impl Journal {
     ///
     /// As [`Journal::append`].
     pub async fn append_piece(&self, user: UserId, append: Append) -> Result<Appended, StoreError> {
-        self.way.give().await;
-        let began = Instant::now();
-        let appended = self.append_now(user, append).await;
-        right_of_way::breathe(began.elapsed()).await;
-        appended
+        self.way.piece(self.append_now(user, append)).await
     }
 
     /// As [`Journal::append`], into a sealed collection and into no other: nothing of it is ever written in the clear.
@@ -479,4 +474,43 @@ pub(super) fn answers(
         answers.push(answer);
     }
     answers
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use futures_util::future::poll_immediate;
+    use sqlx::PgPool;
+    use tokio::time::Instant;
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_piece_of_an_import_gives_way_to_an_append_that_somebody_waits_for() {
+        // Takes connections and never answers: an append that gets as far as the database is under way.
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("postgres://nobody@{}/none", silent.local_addr().unwrap());
+        let journal = Journal::new(PgPool::connect_lazy(&url).unwrap());
+        let anna = UserId(Uuid::nil());
+        let says = |text: &str| {
+            let turns = vec![NewTurn::new(Role::User, text)];
+            Append::said("s".parse().unwrap(), turns, DateTime::UNIX_EPOCH)
+        };
+        // What is refused gets as far as the database in no case.
+        let how_long = async || {
+            let began = Instant::now();
+            journal.append_piece(anna, says("nul \0")).await.unwrap_err();
+            began.elapsed()
+        };
+
+        let mut talking = Box::pin(journal.append(anna, says("hello")));
+        assert!(poll_immediate(talking.as_mut()).await.is_none());
+        let while_talking = how_long().await;
+        drop(talking);
+        let afterwards = how_long().await;
+
+        assert!(while_talking > 10 * afterwards, "{while_talking:?} while somebody talks, {afterwards:?} else");
+    }
 }

@@ -4,16 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
 /// So long a piece of an import lets others go first: where somebody talks all the time, it still comes to its end.
 const PATIENCE: Duration = Duration::from_millis(25);
-
-/// Leaves the machine to others after a piece of an import that `took` so long: it takes two thirds of the time at most,
-/// so that those who talk find a free core and a free row lock between two pieces.
-pub(super) async fn breathe(took: Duration) {
-    tokio::time::sleep(took / 2).await;
-}
 
 /// Counts the appends of those who wait for an answer. A hint, for this server alone: order and locks are the database's.
 #[derive(Debug, Clone)]
@@ -34,8 +28,19 @@ impl RightOfWay {
         Passing { way: self }
     }
 
+    /// Does a piece of an import: after those who have the right of way, and leaving the machine to others for half as long
+    /// as it took. So an import takes two thirds of the time at most, and those who talk find a free core and a free row lock
+    /// between two pieces.
+    pub(super) async fn piece<T>(&self, work: impl Future<Output = T>) -> T {
+        self.give().await;
+        let began = Instant::now();
+        let done = work.await;
+        sleep(began.elapsed() / 2).await;
+        done
+    }
+
     /// Waits until nobody has the right of way, for a moment at most.
-    pub(super) async fn give(&self) {
+    async fn give(&self) {
         let mut under_way = self.under_way.subscribe();
         // Late or gone: it goes on either way.
         let _ = timeout(PATIENCE, under_way.wait_for(|count| *count == 0)).await;
@@ -55,8 +60,6 @@ impl Drop for Passing<'_> {
 
 #[cfg(test)]
 mod tests {
-    use tokio::time::Instant;
-
     use super::*;
 
     #[tokio::test(start_paused = true)]
@@ -84,6 +87,24 @@ mod tests {
         way.give().await;
 
         assert_eq!(began.elapsed(), PATIENCE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_piece_of_an_import_waits_for_those_who_talk_and_leaves_a_third_of_the_time_to_others() {
+        let way = RightOfWay::default();
+        let work = || async {
+            sleep(Duration::from_millis(100)).await;
+            "done"
+        };
+
+        let began = Instant::now();
+        assert_eq!(way.piece(work()).await, "done");
+        assert_eq!(began.elapsed(), Duration::from_millis(150));
+
+        let _talking = way.take();
+        let began = Instant::now();
+        way.piece(work()).await;
+        assert_eq!(began.elapsed(), Duration::from_millis(175));
     }
 
     async fn is_waiting(giving: std::pin::Pin<&mut impl Future<Output = ()>>) -> bool {
