@@ -36,8 +36,8 @@ pub use background::Background;
 pub use chat::ChatHealth;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use context::{
-    Ahead, Blocks, ClientHistory, ContextReply, ContextRequest, Explanation, History, LayerExplanation, LeftOut, RecallReply,
-    RecallRequest, Timing,
+    Ahead, Blocks, ClientHistory, ContextReply, ContextRequest, Explanation, History, LayerExplanation, LeftOut,
+    RecallReply, RecallRequest, Timing,
 };
 pub use conversation::{Conversation, HearRequest, HeardTurn, Placed, own_words};
 pub use error::{EngineError, Stale};
@@ -62,4 +62,4 @@ pub use skymem_store::{
     Secret, Session, SessionChange, Shelf, Stats as JournalStats, Target,
 };
 pub use stats::{Health, LayerHealth, LayerView, Stats};
-pub use users::Profile;
+pub use users::{Profile, time_zone};

@@ -65,18 +65,13 @@ impl Memory {
         Ok(acting_for_everyone(self.inner.journal.users()).await?)
     }
 
-    /// Says which zone a user's "yesterday" is in, for instance `Europe/Berlin`, and returns the user; `None` when
-    /// there is none.
+    /// Says which zone a user's "yesterday" is in; whether there is such a user.
     ///
     /// # Errors
     ///
-    /// [`EngineError::Refused`] when there is no zone of that name.
-    pub async fn set_timezone(&self, user: UserId, timezone: &str) -> Result<Option<Profile>, EngineError> {
-        let zone: Tz = timezone
-            .parse()
-            .map_err(|_| EngineError::Refused(format!("{timezone:?} is no time zone; one is Europe/Berlin")))?;
-        self.journal().set_timezone(user, zone).await?;
-        self.profile(user).await
+    /// When the database gave no answer.
+    pub async fn set_timezone(&self, user: UserId, zone: Tz) -> Result<bool, EngineError> {
+        Ok(self.journal().set_timezone(user, zone).await?)
     }
 
     /// Makes a key and returns its text, for the only time.
@@ -137,4 +132,13 @@ impl Memory {
         let now = self.now();
         Ok(self.keys_by().rotate(user, id, now, old_until.unwrap_or(now)).await?)
     }
+}
+
+/// The time zone of a name like `Europe/Berlin`.
+///
+/// # Errors
+///
+/// [`EngineError::Refused`] when there is none.
+pub fn time_zone(name: &str) -> Result<Tz, EngineError> {
+    name.parse().map_err(|_| EngineError::Refused(format!("{name:?} is no time zone; one is Europe/Berlin")))
 }

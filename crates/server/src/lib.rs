@@ -37,6 +37,7 @@ use tracing_actix_web::TracingLogger;
 use utoipa_actix_web::AppExt;
 use utoipa_actix_web::scope::scope;
 
+pub use crate::address::Proxies;
 use crate::auth::{Door, Principal};
 use crate::error::{ApiError, Kind};
 use crate::hosts::Hosts;
@@ -44,7 +45,6 @@ use crate::lately::Lately;
 use crate::proxy::Proxy;
 pub use crate::proxy::{Identities, MemoryPlace, ProxySettings, UpstreamSettings};
 use crate::rates::Rates;
-pub use crate::address::Proxies;
 pub use crate::settings::{AuthSettings, RateSettings, ServerSettings};
 
 /// Opens the doors of `memory` on `listener`. They are open when this returns.

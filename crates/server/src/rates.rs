@@ -129,7 +129,10 @@ pub(crate) const TIDY_EVERY: Duration = Duration::from_secs(30);
 const REFUSED: &str = "skymem_refused_total";
 
 pub(crate) fn describe() {
-    metrics::describe_counter!(REFUSED, "Requests turned away: for a wrong key, for too many guesses, or for coming too fast.");
+    metrics::describe_counter!(
+        REFUSED,
+        "Requests turned away: for a wrong key, for too many guesses, or for coming too fast."
+    );
 }
 
 fn refused(why: &'static str) {
@@ -216,7 +219,8 @@ mod tests {
 
     #[test]
     fn a_busy_key_waits_and_another_does_not() {
-        let (rates, clock) = rates(RateSettings { requests_per_second: 1, burst_requests: 2, ..RateSettings::default() });
+        let (rates, clock) =
+            rates(RateSettings { requests_per_second: 1, burst_requests: 2, ..RateSettings::default() });
 
         assert!(rates.with_key(&key("a1")).is_ok());
         assert!(rates.with_key(&key("a1")).is_ok());
@@ -253,7 +257,8 @@ mod tests {
                 .insert_header(("x-forwarded-for", "203.0.113.7, 192.0.2.2"))
                 .to_http_request()
         };
-        let trusting = ServerSettings { trusted_proxies: vec!["192.0.2.1".parse().unwrap()], ..ServerSettings::default() };
+        let trusting =
+            ServerSettings { trusted_proxies: vec!["192.0.2.1".parse().unwrap()], ..ServerSettings::default() };
 
         assert_eq!(Rates::new(&ServerSettings::default()).address_of(&request()), HERE);
         assert_eq!(Rates::new(&trusting).address_of(&request()), THERE);

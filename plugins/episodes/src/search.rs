@@ -14,9 +14,9 @@ use crate::choose::{Candidate, Choice, Passage, choose};
 use crate::fuse::{self, Found, Spread};
 use crate::held::Known;
 use crate::places::{ByPlace, PassageId, Place};
+use crate::sql::Told;
 use crate::tell::{considered, recall};
 use crate::weigh::{Way, Weighing, best_words, in_window};
-use crate::sql::Told;
 use crate::{EpisodesLayer, NAME, sql, tongues};
 
 /// How many of the nearest passages the index is asked for, and how many others tell what average is.

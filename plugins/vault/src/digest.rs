@@ -15,9 +15,16 @@ use crate::learned::Entry;
 /// The column that digests are sealed for.
 const COLUMN: &str = "digest";
 
+/// The way words are made: raised with every change of how a text is cut into words or how they are stemmed, so that what was
+/// kept before is made anew.
+const FORM: u16 = 1;
+
 /// The words of a turn's passages, in order. Overwritten when they are let go.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TurnWords {
+    /// The [`FORM`] they were made in.
+    #[serde(default)]
+    form: u16,
     /// Where its day begins and ends: the day is searched by its words too.
     zone: String,
     passages: Vec<PassageWords>,
@@ -40,13 +47,13 @@ impl TurnWords {
             language: entry.language.code().to_owned(),
             terms: entry.postings.iter().map(|(term, count)| (term.clone(), count.all, count.head)).collect(),
         });
-        Self { zone: zone.name().to_owned(), passages: passages.collect() }
+        Self { form: FORM, zone: zone.name().to_owned(), passages: passages.collect() }
     }
 
     /// Those of the passage at `part`, if that is the same as then.
     pub(crate) fn part(&self, part: usize, text: &str, zone: Tz) -> Option<Words> {
         let known = self.passages.get(part)?;
-        let same = known.bytes == text.len() && self.zone == zone.name();
+        let same = self.form == FORM && known.bytes == text.len() && self.zone == zone.name();
         let language = Language::of(&known.language).filter(|_| same)?;
         let count = |(term, all, head): &(String, i16, i16)| (term.clone(), Count { all: *all, head: *head });
         let postings: HashMap<String, Count> = known.terms.iter().map(count).collect();

@@ -21,7 +21,7 @@ async fn verified(server: &TestServer) -> Value {
 fn every_change_is_written_down_with_who_and_when() {
     story(async |server| {
         let own_key = server.get("/v1/me").await.expect(200)["key"].clone();
-        let id = server.says("secret-session", "The safe's code is 4711.", "Noted.").await;
+        let id = server.says("secret-session", "The safe opens with xylophone.", "Noted.").await;
         server.post("/v1/forget", json!({ "ids": [id] })).await.expect(200);
         server.post("/v1/restore", json!({ "ids": [id] })).await.expect(200);
         server.post("/v1/forget", json!({ "session": "secret-session" })).await.expect(200);
@@ -66,7 +66,7 @@ fn every_change_is_written_down_with_who_and_when() {
         assert_eq!(forgot["actor"], own_key);
         assert_eq!(last(&log, "user_made")["actor"], "server");
         let text = Value::Array(log.clone()).to_string();
-        for said in ["4711", "secret-session", "Bremen", "Anna", "Plans", "hello", "limited"] {
+        for said in ["xylophone", "secret-session", "Bremen", "Anna", "Plans", "hello", "limited"] {
             assert!(!text.contains(said), "{said} stands in the log: {text}");
         }
         let numbers: Vec<i64> = log.iter().map(|entry| entry["number"].as_i64().unwrap()).collect();

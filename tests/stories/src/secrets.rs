@@ -109,6 +109,9 @@ fn secrets_are_sealed_only_into_a_sealed_collection_that_is_named() {
     story(async |server| {
         let nowhere = server.patch("/v1/me", json!({ "secrets": "seal" })).await;
         assert!(nowhere.problem(422) == "invalid" && nowhere.text.contains("secrets_collection"), "{}", nowhere.text);
+        let half = json!({ "timezone": "Asia/Tokyo", "secrets": "seal" });
+        assert_eq!(server.patch("/v1/me", half).await.status, 422);
+        assert_eq!(server.get("/v1/me").await.expect(200)["timezone"], "UTC", "what is refused is refused whole");
         let open = json!({ "secrets": "seal", "secrets_collection": "work" });
         let open = server.patch("/v1/me", open).await;
         assert!(open.problem(422) == "invalid" && open.text.contains("not sealed"), "{}", open.text);
@@ -122,8 +125,10 @@ fn secrets_are_sealed_only_into_a_sealed_collection_that_is_named() {
         assert!(refused.problem(422) == "invalid" && refused.text.contains("not sealed"), "{}", refused.text);
         assert_eq!(server.hits(&token().to_lowercase()).await, Default::default());
         server.tells("a", "user", "my dog is Rex").await.expect(201);
-        server.patch("/v1/me", json!({ "secrets": "redact", "secrets_collection": null })).await.expect(200);
+        // The collection that was named is gone: that bars no other change.
+        server.patch("/v1/me", json!({ "secrets": "redact" })).await.expect(200);
         server.tells("a", "user", &format!("my token is {}", token())).await.expect(201);
+        server.patch("/v1/me", json!({ "secrets_collection": null })).await.expect(200);
     });
 }
 

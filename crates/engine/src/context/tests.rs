@@ -343,7 +343,7 @@ async fn a_recall_asks_those_that_rank_and_takes_turns_among_them(db: PgPool) {
 #[sqlx::test(migrations = false)]
 async fn time_words_are_read_in_the_users_zone(db: PgPool) {
     let test = TestMemory::start(db, vec![Arc::new(episodes(&[]))]).await;
-    test.memory.set_timezone(test.user, "Asia/Tokyo").await.unwrap();
+    test.memory.set_timezone(test.user, chrono_tz::Asia::Tokyo).await.unwrap();
     // Still Sunday in London, Monday in Tokyo.
     test.clock.set("2026-03-01T16:00:00Z".parse().unwrap());
 

@@ -128,7 +128,11 @@ impl HeardTurn {
         if let Some(parts) = &mut turn.parts {
             without_nul(parts);
         }
-        (!turn.text.trim().is_empty() || turn.parts.is_some()).then(|| Own { turn, call: self.call.clone(), whole: None })
+        (!turn.text.trim().is_empty() || turn.parts.is_some()).then(|| Own {
+            turn,
+            call: self.call.clone(),
+            whole: None,
+        })
     }
 }
 

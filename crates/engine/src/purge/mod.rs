@@ -28,7 +28,7 @@ pub use folders::Folders;
 use folders::{LOG, PAGES};
 pub(crate) use receipt::Signer;
 pub use receipt::{Checked, Receipt, SignedReceipt};
-use receipt::{UNREACHABLE, UNREACHABLE_LOG};
+use receipt::{UNKNOWN, UNREACHABLE, UNREACHABLE_LOG};
 pub(crate) use traces::Traces;
 
 /// So many exchanges are purged in one transaction.
@@ -289,7 +289,7 @@ impl Memory {
         let mut removed = 0;
         for name in names {
             let mut holding: Vec<Revision> = Vec::new();
-            for head in files.history(user, &name).await.unwrap_or_default() {
+            for head in files.history(user, &name).await? {
                 if !holding.contains(&head.revision)
                     && traces.look(&files.revision(user, &name, &head.revision).await?).said > 0
                 {
@@ -346,6 +346,9 @@ impl Memory {
         }
         if on_disk.iter().any(|here| here.place == PAGES && here.items == 0) {
             unreachable.push("the pages of the database's files, which this server's account may not read".to_owned());
+        }
+        if traces.len() == 0 && done.rewrite {
+            unreachable.push(UNKNOWN.to_owned());
         }
         looked.extend(on_disk);
 

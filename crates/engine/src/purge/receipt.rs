@@ -78,6 +78,10 @@ pub(super) const UNREACHABLE: [&str; 4] = [
     "exports that were written outside of the data folder",
 ];
 
+/// What is said when a check is made up for after a stop: the words that it would have looked for are sealed by then.
+pub(super) const UNKNOWN: &str = "what no word was known of any more when this was checked: the tables were written anew, but no revision of a \
+                                  memory file was looked through";
+
 /// Nor this, of a database that is not the server's own.
 pub(super) const UNREACHABLE_LOG: &str = "PostgreSQL's write-ahead log, until it is overwritten, and archives of it";
 

@@ -63,11 +63,14 @@ impl Memory {
         collection: Option<Option<Collection>>,
     ) -> Result<(), EngineError> {
         let mut setting = self.inner.journal.secret_setting(user).await?;
+        let names = matches!(collection, Some(Some(_)));
         setting.policy = policy.unwrap_or(setting.policy);
         setting.collection = collection.unwrap_or(setting.collection);
+        let seals = setting.policy == Some(SecretPolicy::Seal);
         match &setting.collection {
-            None if setting.policy == Some(SecretPolicy::Seal) => return Err(EngineError::Refused(NOWHERE.into())),
-            Some(named) if !self.is_sealed(user, named).await? => {
+            None if seals => return Err(EngineError::Refused(NOWHERE.into())),
+            // A collection that was named before may have been shredded since: that bars no other change.
+            Some(named) if (seals || names) && !self.is_sealed(user, named).await? => {
                 return Err(EngineError::Refused(format!(
                     "collection {named} is not sealed: seal it first, with `skymem vault seal {named}`"
                 )));

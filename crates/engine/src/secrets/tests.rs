@@ -1,7 +1,7 @@
 //! What is a secret, and what only looks like one. Tokens are put together here, so that nobody's scanner takes these
 //! lines for leaks.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::*;
 
@@ -327,12 +327,16 @@ fn a_long_text_is_looked_through_in_time_linear_in_its_length() {
         "ä密码".repeat(120_000),
         "x".repeat(1_000_000),
     ];
+    let plain = "What I had for lunch was soup. ".repeat(32_000);
     find("warm");
+    let begun = Instant::now();
+    find(&plain);
+    // However busy the machine is: what grows with the square takes a hundred thousand times as long.
+    let at_most = begun.elapsed() * 1_000;
     for text in bad {
         let begun = Instant::now();
         find(&text);
-        // Generous: a build for tests on a busy machine. What grows with the square takes minutes.
-        assert!(begun.elapsed() < Duration::from_secs(8), "{:?} for {:?}", begun.elapsed(), &text[..20]);
+        assert!(begun.elapsed() < at_most, "{:?} for {:?}", begun.elapsed(), text.chars().take(20).collect::<String>());
     }
 }
 

@@ -4,7 +4,7 @@ use actix_web::web::{Data, Json as Answer};
 use actix_web::{get, patch};
 use serde::{Deserialize, Serialize};
 use skymem_core::Collection;
-use skymem_engine::{Memory, Profile, Scope, SecretPolicy};
+use skymem_engine::{Memory, Profile, Scope, SecretPolicy, time_zone};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -39,11 +39,13 @@ pub(crate) async fn change(
     if timezone.is_none() && policy.is_none() && collection.is_none() {
         return Err(ApiError::invalid("", "give `timezone`, `secrets` or `secrets_collection`, or several of them"));
     }
-    if let Some(timezone) = timezone {
-        memory.set_timezone(who.user, &timezone.0).await?;
-    }
+    // Before anything is changed: what is refused is refused whole.
+    let zone = timezone.map(|timezone| time_zone(&timezone.0)).transpose()?;
     if policy.is_some() || collection.is_some() {
         memory.set_secrets(who.user, policy, collection).await?;
+    }
+    if let Some(zone) = zone {
+        memory.set_timezone(who.user, zone).await?;
     }
     MeAnswer::found(memory.profile(who.user).await?, &who)
 }
@@ -88,7 +90,8 @@ pub(crate) struct MeAnswer {
 
 impl MeAnswer {
     fn found(profile: Option<Profile>, who: &Principal) -> Result<Answer<Self>, ApiError> {
-        let Profile { user, timezone, secrets, secrets_collection } = profile.ok_or_else(|| ApiError::not_found("such user"))?;
+        let Profile { user, timezone, secrets, secrets_collection } =
+            profile.ok_or_else(|| ApiError::not_found("such user"))?;
         Ok(Answer(Self {
             user: user.name.into(),
             user_id: user.id.0,

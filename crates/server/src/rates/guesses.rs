@@ -27,8 +27,8 @@ type Slots<C> = RateLimiter<u16, HashMapStateStore<u16>, C, NoOpMiddleware<<C as
 impl<C: Clock + Clone> Guesses<C> {
     /// So many a minute; with 0, any number.
     pub(super) fn new(per_minute: u32, clock: C) -> Self {
-        let limiter = NonZeroU32::new(per_minute)
-            .map(|n| RateLimiter::hashmap_with_clock(Quota::per_minute(n), clock.clone()));
+        let limiter =
+            NonZeroU32::new(per_minute).map(|n| RateLimiter::hashmap_with_clock(Quota::per_minute(n), clock.clone()));
         Self { limiter, chance: RandomState::new(), shut: Mutex::default(), clock }
     }
 

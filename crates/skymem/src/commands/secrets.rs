@@ -11,7 +11,9 @@ use crate::output::{Outcome, text_at};
 /// What is done about tokens, private keys, card numbers and passwords in what you tell from now on; without a word, what it
 /// is at present.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  skymem secrets\n  skymem secrets allow\n  skymem secrets seal --collection private")]
+#[command(
+    after_help = "Examples:\n  skymem secrets\n  skymem secrets allow\n  skymem secrets seal --collection private"
+)]
 pub(crate) struct Secrets {
     /// What is to be done
     #[arg(value_enum)]

@@ -53,7 +53,7 @@ fn what_is_exported_as_csv_is_the_same_when_it_is_imported() {
         server.catches_up().await;
         server.days_pass(10);
         let all = listed(server, "/v1/facts?history=true").await;
-        assert_eq!(all.iter().filter(|fact| fact["from_is_said"] == false).count(), 6, "{all:#?}");
+        assert_eq!(all.iter().filter(|fact| fact["from_is_said"] == false).count(), 7, "{all:#?}");
 
         let csv = server.get("/v1/graph/export?format=csv&history=true").await;
         assert_eq!((csv.status, csv.content_type.as_str()), (200, "text/csv"));

@@ -62,7 +62,7 @@ impl Row<'_> {
         }
         let subject_kind = kind(self.subject_kind).map_err(|bad| in_column("subject_kind", &bad))?;
         let object_kind = kind(self.object_kind).map_err(|bad| in_column("object_kind", &bad))?;
-        let from_is_said = self.from_is_said()?;
+        let from_is_said = self.start_is_said()?;
         if !self.retracted_at.is_empty() {
             return Ok(Says::Nothing("was taken back"));
         }
@@ -79,7 +79,7 @@ impl Row<'_> {
     }
 
     /// Whether `valid_from` is what somebody said; what says nothing of it is told as such.
-    fn from_is_said(&self) -> Result<bool, String> {
+    fn start_is_said(&self) -> Result<bool, String> {
         let said = truth(self.valid_from_is_said).map_err(|bad| format!("valid_from_is_said: {bad}"))?;
         Ok(said.unwrap_or(true))
     }
