@@ -11,6 +11,7 @@ mod body;
 mod error;
 mod hosts;
 mod lately;
+mod lets_go;
 mod metrics;
 mod openapi;
 mod pages;
@@ -331,6 +332,7 @@ fn app(
         .wrap(Compress::default())
         .wrap(from_fn(answer::complete))
         .wrap(TracingLogger::<trace::Requests>::new())
+        .wrap(from_fn(lets_go::of_its_buffer))
 }
 
 /// A file of facts, a purge, and sealing what stands in a collection may take so many times longer than other requests.

@@ -126,7 +126,8 @@ impl FactGraph for FactsLayer {
 
     async fn graph(&self, user: UserId, seen: Seen) -> Result<Subgraph, FactError> {
         let all = move |glance: &Glance<'_>| {
-            let facts = glance.all().filter(|sighted| sighted.holds(seen.as_of));
+            // Of every time also means what was taken back, as in a list.
+            let facts = glance.all().filter(|sighted| seen.as_of.is_none() || sighted.holds(seen.as_of));
             Ok(Subgraph {
                 facts: facts.filter_map(|sighted| glance.fact(&sighted)).collect(),
                 entities: heads(glance, 0..glance.entities()),
