@@ -508,7 +508,7 @@ pub trait FactGraph: Send + Sync {
     /// When the database gave no answer.
     async fn communities(&self, user: UserId, seen: Seen, limit: usize) -> Result<Vec<Community>, FactError>;
 
-    /// The whole graph.
+    /// The whole graph: what held at a moment, or, of every time, all there is and what was taken back as well.
     ///
     /// # Errors
     ///

@@ -72,13 +72,14 @@ async fn two_entities_are_linked_over_what_holds_with_the_evidence_of_each_hop(d
 }
 
 #[sqlx::test(migrations = false)]
-async fn the_whole_graph_holds_what_was_not_taken_back(db: PgPool) {
+async fn the_whole_graph_of_every_time_holds_what_was_taken_back_too(db: PgPool) {
     let world = world(db).await;
     world.states(json!({"says": "never_held", "subject": "Anna", "predicate": "attended"})).await;
 
     let graph = world.graph().graph(world.user, ever()).await.unwrap();
 
-    assert_eq!((graph.entities.len(), graph.facts.len(), graph.cut), (6, 6, false));
+    let taken_back = graph.facts.iter().filter(|fact| fact.retracted_at.is_some()).count();
+    assert_eq!((graph.entities.len(), graph.facts.len(), taken_back, graph.cut), (6, 7, 1, false));
     let groups = world.graph().communities(world.user, ever(), 10).await.unwrap();
     assert_eq!(groups.iter().map(|group| group.entities.len()).sum::<usize>(), 6);
 }
