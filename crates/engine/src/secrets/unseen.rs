@@ -23,7 +23,7 @@ fn secrets() -> Vec<(String, String)> {
         made("TWILIO_AUTH_TOKEN={}", h(32)),
         made("CF_API_TOKEN=\"{}\"", a(40)),
         made("mapboxgl.accessToken = '{}'", format!("sk.eyJ{}.{}", a(60), a(22))),
-        made("//registry.npmjs.org/:_authToken={}", a(36)),
+        made("//npm.example.org/:_authToken={}", a(36)),
         made("{\"auths\": {\"registry.example.org\": {\"auth\": \"{}\"}}}", format!("{}=", a(39))),
         made("AZURE_CLIENT_SECRET={}", format!("{}8Q~{}", a(3), a(34))),
         made("SENTRY_AUTH_TOKEN=sntrys_{}", format!("eyJ{}", a(80))),
