@@ -114,6 +114,12 @@ impl Sheet {
         sheet
     }
 
+    /// Whether all that is on `other` is here at the same places, as far as their lengths tell.
+    pub fn begins_with(&self, other: &Self) -> bool {
+        let as_long = |(here, there): (&Measure, &Measure)| here.words == there.words;
+        self.ids.starts_with(&other.ids) && self.measures.iter().zip(&other.measures).all(as_long)
+    }
+
     /// How many passages there are.
     pub fn passages(&self) -> usize {
         self.ids.len()

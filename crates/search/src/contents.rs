@@ -1,12 +1,12 @@
 //! What a search reads of every passage, in memory: its vector and its words.
 
 use half::f16;
-use half::slice::HalfFloatSliceExt;
 use rustc_hash::FxHashMap;
 use skymem_core::Embedding;
 use zeroize::Zeroize;
 
 use crate::bm25::{Hit, Sheet};
+use crate::compare::{Rows, compare};
 use crate::places::{ByPlace, PassageId, Place};
 
 /// The vectors and words of a user's passages, by their places on a sheet.
@@ -34,6 +34,10 @@ impl Contents {
     /// The same at the places of another sheet, as far as the passages are the same.
     #[must_use]
     pub fn carried_over(mut self, from: &Sheet, to: &Sheet) -> Self {
+        if to.begins_with(from) {
+            self.grow(to.passages());
+            return self;
+        }
         // A passage that was learned anew from other words has another length.
         let length = |sheet: &Sheet, place: Place| sheet.measure(place).map(|measure| measure.words);
         let moved: Vec<Option<Place>> = (0..)
@@ -58,6 +62,17 @@ impl Contents {
             !hits.is_empty()
         });
         Self { words: self.words, ..carried }
+    }
+
+    /// Makes room for the passages that came after all others, without copying what is there each time.
+    fn grow(&mut self, places: usize) {
+        let (numbers, held) = (places * self.dimensions, self.vectors.len());
+        if numbers > self.vectors.capacity() {
+            self.vectors.reserve_exact(numbers - held + held / 16);
+        }
+        self.vectors.resize(numbers, f16::ZERO);
+        self.has_vector.resize(places, false);
+        self.has_words.resize(places, false);
     }
 
     /// Of so many passages, without anything yet.
@@ -136,19 +151,11 @@ impl Contents {
         }
         // As the database would compare them, which holds halves.
         let question: Vec<f32> = question.0.iter().map(|&value| f16::from_f32(value).to_f32()).collect();
-        let mut wide = vec![0.0; self.dimensions];
-        let mut compare = |place: Place| {
-            let at = place as usize;
-            if self.has_vector.get(at) == Some(&true)
-                && let Some(vector) = row(&self.vectors, self.dimensions, at)
-            {
-                vector.convert_to_f32_slice(&mut wide);
-                cosines.put(place, dot(&question, &wide));
-            }
-        };
+        let rows = Rows { vectors: &self.vectors, has_vector: &self.has_vector, dimensions: self.dimensions };
+        let found = |place: Place, cosine| cosines.put(place, cosine);
         match only {
-            None => (0..).take(self.has_vector.len()).for_each(compare),
-            Some(only) => only.iter().copied().for_each(&mut compare),
+            None => compare(&question, rows, (0..).take(self.has_vector.len()), found),
+            Some(only) => compare(&question, rows, only.iter().copied(), found),
         }
         cosines
     }
@@ -169,28 +176,12 @@ impl Contents {
     #[must_use]
     pub fn bytes(&self) -> usize {
         let hits: usize = self.words.values().map(|hits| hits.capacity() * size_of::<Hit>()).sum();
-        size_of_val(&*self.vectors) + hits + 96 * self.words.len()
+        self.vectors.capacity() * size_of::<f16>() + hits + 96 * self.words.len()
     }
 }
 
 fn row(vectors: &[f16], dimensions: usize, place: usize) -> Option<&[f16]> {
     vectors.get(place * dimensions..(place + 1) * dimensions)
-}
-
-/// How many sums run side by side, so that the compiler takes vector instructions: it may not reorder one sum of floats.
-const LANES: usize = 16;
-
-fn dot(a: &[f32], b: &[f32]) -> f32 {
-    let mut sums = [0.0_f32; LANES];
-    let (a, a_rest) = a.as_chunks::<LANES>();
-    let (b, b_rest) = b.as_chunks::<LANES>();
-    for (a, b) in a.iter().zip(b) {
-        for (sum, (a, b)) in sums.iter_mut().zip(a.iter().zip(b)) {
-            *sum += a * b;
-        }
-    }
-    let rest: f32 = a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum();
-    sums.iter().sum::<f32>() + rest
 }
 
 #[cfg(test)]
@@ -247,14 +238,5 @@ mod tests {
         assert_eq!(carried.has_words, [false, false, true]);
         let places: Vec<Place> = carried.words["tea"].iter().map(|hit| hit.place).collect();
         assert_eq!((places, carried.words.len()), (vec![2], 1));
-    }
-
-    #[test]
-    fn a_sum_of_many_is_the_sum_of_each() {
-        for length in [0, 1, 15, 16, 17, 384, 500] {
-            let values: Vec<f32> = (0..length).map(|n| f32::from(n as u16 % 7)).collect();
-            let expected: f32 = values.iter().map(|value| value * value).sum();
-            assert!((dot(&values, &values) - expected).abs() <= expected * 1e-6, "{length}");
-        }
     }
 }

@@ -8,6 +8,7 @@
 pub mod bm25;
 pub mod calibrate;
 pub mod choose;
+mod compare;
 pub mod contents;
 pub mod decay;
 pub mod draft;

@@ -7,6 +7,7 @@ use lru::LruCache;
 use skymem_core::UserId;
 use skymem_core::wall::carried;
 use sqlx::PgPool;
+use tokio::sync::watch;
 
 use crate::bm25::Sheet;
 use crate::contents::Contents;
@@ -42,8 +43,8 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Slot {
     known: Option<Arc<Known>>,
-    /// Whether somebody is reading what is missing.
-    filling: bool,
+    /// Tells whether it will take long, while somebody reads what is missing, and closes when that is done.
+    filling: Option<watch::Receiver<bool>>,
 }
 
 impl Held {
@@ -61,29 +62,55 @@ impl Held {
         version: i64,
     ) -> sqlx::Result<Arc<Known>> {
         let id = space.map(|space| space.embedder);
-        let old = self.users().get(&user).and_then(|slot| slot.known.clone());
-        // What somebody else has read meanwhile may be newer than what was asked for.
-        if let Some(old) = old
-            && old.embedder == id
-            && old.version >= version
-        {
-            return Ok(old);
+        loop {
+            let old = self.users().get(&user).and_then(|slot| slot.known.clone());
+            // What somebody else has read meanwhile may be newer than what was asked for.
+            if let Some(old) = old
+                && old.embedder == id
+                && old.version >= version
+            {
+                return Ok(old);
+            }
+            match Filling::begin(self, user) {
+                Ok(filling) => return self.filled(filling, db, user, space).await,
+                // A little while is shorter than a search in the database.
+                Err(mut other) => {
+                    if other.wait_for(|takes_long| *takes_long).await.is_ok() {
+                        return Ok(Arc::new(Known::bare(sql::sheet(db, user).await?, id)));
+                    }
+                }
+            }
         }
-        let (version, sheet) = sql::sheet(db, user).await?;
-        let sheet = Arc::new(sheet);
-        let bare = Known { version, embedder: id, sheet: Arc::clone(&sheet), contents: None };
-        if sheet.passages() > self.0.most_passages {
+    }
+
+    /// What is known of a user once what is missing is read; when that is much, what there is until then.
+    async fn filled(
+        &self,
+        filling: Filling,
+        db: &PgPool,
+        user: UserId,
+        space: Option<Space>,
+    ) -> sqlx::Result<Arc<Known>> {
+        let id = space.map(|space| space.embedder);
+        let bare = Known::bare(sql::sheet(db, user).await?, id);
+        let passages = bare.sheet.passages();
+        if passages > self.0.most_passages {
             return Ok(self.keep(user, bare));
         }
-        let bytes = sheet.passages() * (space.map_or(0, |space| 2 * space.dimensions) + BYTES_OF_WORDS);
-        let Some(filling) = Filling::begin(self, user).filter(|_| bytes <= self.0.most_bytes) else {
+        let bytes = passages * (space.map_or(0, |space| 2 * space.dimensions) + BYTES_OF_WORDS);
+        if bytes > self.0.most_bytes {
+            filling.takes_long();
             return Ok(Arc::new(bare));
-        };
+        }
         let old = filling.take().filter(|old| old.embedder == id);
-        let few = old.as_ref().is_some_and(|old| old.sheet.passages().abs_diff(sheet.passages()) <= FEW);
+        let few = old.as_ref().is_some_and(|old| old.sheet.passages().abs_diff(passages) <= FEW);
+        if !few {
+            filling.takes_long();
+        }
         // In a task of its own, which ends also when the question waits no longer.
         let filled = tokio::spawn(carried({
             let (held, db) = (self.clone(), db.clone());
+            let Known { version, sheet, .. } = bare.clone();
             async move {
                 let contents = match old.map(Arc::unwrap_or_clone) {
                     Some(Known { sheet: old, contents: Some(contents), .. }) => contents.carried_over(&old, &sheet),
@@ -143,27 +170,31 @@ impl Slot {
 struct Filling {
     held: Held,
     user: UserId,
+    takes_long: watch::Sender<bool>,
 }
 
 impl Filling {
-    fn begin(held: &Held, user: UserId) -> Option<Self> {
+    /// The right, or how long whoever has it is going to take.
+    fn begin(held: &Held, user: UserId) -> Result<Self, watch::Receiver<bool>> {
         let mut users = held.users();
         let slot = users.get_or_insert_mut(user, Slot::default);
-        let is_free = !std::mem::replace(&mut slot.filling, true);
-        is_free.then(|| Self { held: held.clone(), user })
+        // Whoever has it no longer has let go of its end.
+        if let Some(other) = slot.filling.as_ref().filter(|other| other.has_changed().is_ok()) {
+            return Err(other.clone());
+        }
+        let (takes_long, other) = watch::channel(false);
+        slot.filling = Some(other);
+        Ok(Self { held: held.clone(), user, takes_long })
+    }
+
+    /// Lets nobody wait for it.
+    fn takes_long(&self) {
+        self.takes_long.send_replace(true);
     }
 
     /// What is held so far; nobody else has it then, so that it need not be copied.
     fn take(&self) -> Option<Arc<Known>> {
         self.held.users().get_mut(&self.user)?.known.take()
-    }
-}
-
-impl Drop for Filling {
-    fn drop(&mut self) {
-        if let Some(slot) = self.held.users().peek_mut(&self.user) {
-            slot.filling = false;
-        }
     }
 }
 
@@ -178,6 +209,10 @@ pub(crate) struct Known {
 }
 
 impl Known {
+    fn bare((version, sheet): (i64, Sheet), embedder: Option<i16>) -> Self {
+        Self { version, embedder, sheet: Arc::new(sheet), contents: None }
+    }
+
     /// About how much memory it takes.
     fn bytes(&self) -> usize {
         let contents = self.contents.as_ref().map_or(0, Contents::bytes);
@@ -249,9 +284,9 @@ mod tests {
 
         let first = Filling::begin(&held, anna);
 
-        assert!(first.is_some() && Filling::begin(&held, anna).is_none());
-        assert!(Filling::begin(&held, berta).is_some());
+        assert!(first.is_ok() && Filling::begin(&held, anna).is_err());
+        assert!(Filling::begin(&held, berta).is_ok());
         drop(first);
-        assert!(Filling::begin(&held, anna).is_some());
+        assert!(Filling::begin(&held, anna).is_ok());
     }
 }

@@ -2,19 +2,21 @@
 //! embedding of the question and one bare exact search.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use pgvector::HalfVector;
 use reqwest::Method;
 use serde_json::json;
-use skymem_core::{Embedder, Host, LayerName, Plugin, Purpose, User};
+use skymem_core::{Embedder, Host, Layer, Plugin, Purpose, User};
 use skymem_episodes::EpisodesPlugin;
 use skymem_models::EmbedderSettings;
 use skymem_store::postgres::{PostgresSettings, PrivatePostgres};
 use skymem_store::wall::for_everyone;
 use skymem_store::{Append, Journal};
+use skymem_summaries::SummariesPlugin;
 use sqlx::PgPool;
 use uuid::Uuid;
 
@@ -40,6 +42,7 @@ pub(crate) async fn run(program: &Path, sizes: &[usize], questions: usize) -> Re
         let user = fill(&data, embedder.as_ref(), exchanges).await?;
         let server = Server::start(program, &data).await?;
         let db = server.database().await?;
+        server.has_learned(user.name.as_str()).await?;
         sqlx::query("vacuum analyze").execute(&db).await?;
         let learned: i64 = sqlx::query_scalar("select count(*) from episodes.vector").fetch_one(&db).await?;
         anyhow::ensure!(learned >= i64::try_from(exchanges * 2)?, "only {learned} passages have vectors");
@@ -99,38 +102,48 @@ pub(crate) async fn fill(data: &Path, embedder: &dyn Embedder, exchanges: usize)
     let (_, [first, _]) = invent::exchange(0);
     let now = first.occurred_at.context("an invented turn without a time")?;
     let user = journal.make_user(&"filled".parse()?, now).await?;
-    let stand_in = std::sync::Arc::new(StandIn::of(embedder));
-    let host = Host {
+    let stand_in = Arc::new(StandIn::of(embedder));
+    let host = || Host {
         db: db.clone(),
-        embedder: stand_in,
+        embedder: Arc::clone(&stand_in) as Arc<dyn Embedder>,
         chat: None,
         config: toml::Table::new(),
         memory_files: "unused".into(),
     };
-    let layer = EpisodesPlugin.open(host).await?;
-    let name: LayerName = layer.name();
+    // Whatever would be learned with the embedder: at the pace of the stand-in.
+    let layers = [EpisodesPlugin.open(host()).await?, SummariesPlugin.open(host()).await?];
     for from in (0..exchanges).step_by(TOGETHER) {
         for n in from..(from + TOGETHER).min(exchanges) {
             let (session, turns) = invent::exchange(n);
             journal.append(user.id, Append::said(session.parse()?, turns.to_vec(), now)).await?;
         }
-        let owner = Uuid::new_v4();
-        while let Some(mut lease) = journal.lease(&name, owner, now, TimeDelta::hours(1)).await? {
-            loop {
-                let unread = journal.unread(&lease, TOGETHER).await?;
-                let Some((to, _)) = unread.last() else { break };
-                let to = *to;
-                let exchanges: Vec<_> = unread.into_iter().map(|(_, exchange)| exchange).collect();
-                layer.observe(&exchanges).await?;
-                journal.advance(&mut lease, to).await?;
-            }
-            journal.release(&lease).await?;
+        for layer in &layers {
+            learn(&journal, layer.as_ref(), now).await?;
         }
     }
-    layer.prune(now).await?;
+    for layer in &layers {
+        layer.prune(now).await?;
+    }
     db.close().await;
     postgres.stop().await?;
     Ok(user)
+}
+
+/// Has `layer` learn all that it has not yet.
+async fn learn(journal: &Journal, layer: &dyn Layer, now: DateTime<Utc>) -> Result<()> {
+    let (name, owner) = (layer.name(), Uuid::new_v4());
+    while let Some(mut lease) = journal.lease(&name, owner, now, TimeDelta::hours(1)).await? {
+        loop {
+            let unread = journal.unread(&lease, TOGETHER).await?;
+            let Some((to, _)) = unread.last() else { break };
+            let to = *to;
+            let exchanges: Vec<_> = unread.into_iter().map(|(_, exchange)| exchange).collect();
+            layer.observe(&exchanges).await?;
+            journal.advance(&mut lease, to).await?;
+        }
+        journal.release(&lease).await?;
+    }
+    Ok(())
 }
 
 /// What any memory with vectors must do at least.

@@ -23,17 +23,27 @@ struct Way {
     name: &'static str,
     /// `X-Memory`; `None` for the model itself.
     mode: Option<&'static str>,
-    /// Whether the same words were asked just before, so that their embedding is known.
-    asked_before: bool,
+    before: Before,
 }
 
-const WAYS: [Way; 6] = [
-    Way { name: "the model itself", mode: None, asked_before: false },
-    Way { name: "through skymem, memory off", mode: Some("off"), asked_before: false },
-    Way { name: "memory written only", mode: Some("write"), asked_before: false },
-    Way { name: "memory read, the question's embedding known", mode: Some("read"), asked_before: true },
-    Way { name: "memory read", mode: Some("read"), asked_before: false },
-    Way { name: "memory read and written", mode: Some("readwrite"), asked_before: false },
+/// What went before a chat that is timed. All that was said earlier has been learned: people take their time.
+#[derive(PartialEq)]
+enum Before {
+    Nothing,
+    /// The same words were asked, so that their embedding is known.
+    Asked,
+    /// That, and then another chat was remembered, which is being learned meanwhile.
+    Written,
+}
+
+const WAYS: [Way; 7] = [
+    Way { name: "the model itself", mode: None, before: Before::Nothing },
+    Way { name: "through skymem, memory off", mode: Some("off"), before: Before::Nothing },
+    Way { name: "memory written only", mode: Some("write"), before: Before::Nothing },
+    Way { name: "memory read, the question's embedding known", mode: Some("read"), before: Before::Asked },
+    Way { name: "the same, while the last chat is being learned", mode: Some("read"), before: Before::Written },
+    Way { name: "memory read", mode: Some("read"), before: Before::Nothing },
+    Way { name: "memory read and written", mode: Some("readwrite"), before: Before::Nothing },
 ];
 
 /// Fills a memory with `exchanges`, asks `questions` each way, prints a table.
@@ -49,6 +59,7 @@ pub(crate) async fn run(program: &Path, exchanges: usize, questions: usize) -> R
     let model = format!("http://{}/v1", listener.local_addr()?);
     let answering = tokio::spawn(answer_all(listener));
     let server = Server::start_with(program, &data, &[("SKYMEM_PROXY__UPSTREAMS__INSTANT__URL", &model)]).await?;
+    server.has_learned(user.name.as_str()).await?;
     sqlx::query("vacuum analyze").execute(&server.database().await?).await?;
 
     let client = reqwest::Client::builder().no_proxy().build()?;
@@ -58,13 +69,12 @@ pub(crate) async fn run(program: &Path, exchanges: usize, questions: usize) -> R
     for n in 0..WARM_UP + questions {
         // In turn, so that whatever else the machine does touches all alike.
         for (way, (waited, memory)) in WAYS.iter().zip(waited.iter_mut().zip(&mut memory)) {
-            let question = invent::question(n * WAYS.len() + usize::from(way.asked_before), exchanges);
-            let question = format!("{question} {}", way.name);
-            let ask = async |words: &str| {
-                let url = way.mode.map_or_else(|| model.clone(), |_| server.url("/v1"));
+            let question = format!("{} {}", invent::question(n * WAYS.len(), exchanges), way.name);
+            let ask = async |words: &str, mode: Option<&str>| {
+                let url = mode.map_or_else(|| model.clone(), |_| server.url("/v1"));
                 let body = json!({ "model": "instant", "messages": [{ "role": "user", "content": words }] });
                 let request = client.post(url + "/chat/completions").json(&body);
-                let request = match way.mode {
+                let request = match mode {
                     Some(mode) => server.signed(request, user.name.as_str()).header("x-memory", mode),
                     None => request,
                 };
@@ -75,10 +85,14 @@ pub(crate) async fn run(program: &Path, exchanges: usize, questions: usize) -> R
                 ensure!(status.is_success(), "{}: {status}", way.name);
                 anyhow::Ok((began.elapsed(), headers))
             };
-            if way.asked_before {
-                ask(&question).await?;
+            if way.before != Before::Nothing {
+                ask(&question, way.mode).await?;
             }
-            let (took, headers) = ask(&question).await?;
+            server.has_learned(user.name.as_str()).await?;
+            if way.before == Before::Written {
+                ask(&format!("Note {n}: {question}"), Some("write")).await?;
+            }
+            let (took, headers) = ask(&question, way.mode).await?;
             let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
             ensure!(header("x-memory-status") != Some("skipped"), "{}: memory was skipped", way.name);
             used += usize::from(header("x-memory-status") == Some("used"));

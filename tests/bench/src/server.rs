@@ -92,6 +92,18 @@ impl Server {
         Ok(serde_json::from_str(&text)?)
     }
 
+    /// Waits until every layer has learned all that `user` has said: what it still learns takes time from what is measured.
+    pub(crate) async fn has_learned(&self, user: &str) -> Result<()> {
+        loop {
+            let answer = self.call(Method::GET, "/v1/layers", user, None).await?;
+            let layers = answer["layers"].as_array().context("no layers in the answer")?;
+            if layers.iter().all(|layer| layer["behind"].as_u64().unwrap_or_default() == 0) {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
     /// The id of its process, while it runs.
     pub(crate) fn process(&self) -> Option<u32> {
         self.child.id()

@@ -38,6 +38,7 @@ pub(crate) async fn run(program: &Path, exchanges: usize, questions: usize) -> R
     let identity = fill_sealed(&data, embedder.as_ref(), &user, exchanges).await?;
 
     let server = Server::start(program, &data).await?;
+    server.has_learned(user.name.as_str()).await?;
     sqlx::query("vacuum analyze").execute(&server.database().await?).await?;
     let db = server.database().await?;
     let name = user.name.as_str();

@@ -23,6 +23,10 @@ use self::line::{Line, Segment};
 /// Since when something holds of which it is only known until when: the day before it ended.
 const KNOWN_BEFORE_THE_END: TimeDelta = TimeDelta::days(1);
 
+/// So many claims that name no value are heeded of a predicate with many values, those said last: each of them is about
+/// every value, and supports what it ends.
+const MOST_ABOUT_ALL: usize = 100;
+
 /// One claim about the subject and predicate, as the fold needs it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Told {
@@ -45,6 +49,12 @@ pub(crate) enum What {
     NeverHeld { object: Option<u32>, from: Option<DateTime<Utc>> },
 }
 
+impl What {
+    fn names_no_value(self) -> bool {
+        matches!(self, Self::Ends { object: None, .. } | Self::NeverHeld { object: None, .. })
+    }
+}
+
 /// What held of the subject.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Held {
@@ -64,8 +74,14 @@ pub(crate) struct Held {
 pub(crate) fn fold(told: &[Told], single: bool) -> Vec<Held> {
     let mut folding =
         Folding { told, single, entries: Vec::new(), lines: BTreeMap::new(), gone: Vec::new(), withdrawn: Vec::new() };
-    for place in 0..told.len() {
-        folding.take(place);
+    let is_about_all = |told: &Told| !single && told.what.names_no_value();
+    let mut unheeded = told.iter().filter(|told| is_about_all(told)).count().saturating_sub(MOST_ABOUT_ALL);
+    for (place, told) in told.iter().enumerate() {
+        if unheeded > 0 && is_about_all(told) {
+            unheeded -= 1;
+        } else {
+            folding.take(place);
+        }
     }
     folding.facts()
 }

@@ -342,3 +342,19 @@ proptest! {
         prop_assert_eq!(held, fold(&own, false));
     }
 }
+
+#[test]
+fn what_ends_everything_over_and_over_costs_no_more_for_every_value() {
+    const MANY: u32 = 3_000;
+    let values = (0..MANY).map(|object| between(object.into(), object, 0, 100_000));
+    // Each ends all of them a day sooner than the one before.
+    let sweeping = (0..MANY).map(|n| ends(i64::from(MANY + n), None, Some(i64::from(90_000 - n))));
+
+    let held = fold(&story(values.chain(sweeping).collect()), false);
+
+    assert_eq!(held.len(), MANY as usize);
+    let last = day(i64::from(90_000 - (MANY - 1)));
+    for held in held {
+        assert_eq!((held.to, held.claims.len()), (Some(last), 1 + MOST_ABOUT_ALL));
+    }
+}

@@ -24,8 +24,11 @@ const TRIES: usize = 2;
 const MOST_TOLD: usize = 12_000;
 const MOST_REPEATED: usize = 2_000;
 
-/// How many facts of one exchange are believed.
-const MOST_FACTS: usize = 30;
+/// How many facts of one exchange are believed, by how much is said in it. Few sizes: model servers prepare each schema once.
+const MOST_FACTS: [usize; 4] = [4, 8, 16, 30];
+
+/// How many bytes hold one fact, in a close list ("tea, cocoa, ale"). Bytes, as a Chinese character says what a word does.
+const BYTES_OF_A_FACT: usize = 10;
 
 /// How sure a fact is that a model read out of a text.
 const CONFIDENCE: f32 = 0.7;
@@ -89,11 +92,19 @@ fn question(said: &[&Turn], said_at: DateTime<Utc>) -> ChatRequest {
         ],
         temperature: 0.0,
         most_tokens: 1_500,
-        schema: Some(schema()),
+        schema: Some(schema(most_facts(said))),
     }
 }
 
-fn schema() -> serde_json::Value {
+/// A small model that is let goes on with facts until its tokens are spent: no more than what is said can hold.
+fn most_facts(said: &[&Turn]) -> usize {
+    let bytes: usize = said.iter().map(|turn| turn.text.len()).sum();
+    let fits = |most: &usize| *most * BYTES_OF_A_FACT > bytes;
+    let [.., most] = MOST_FACTS;
+    MOST_FACTS.into_iter().find(fits).unwrap_or(most)
+}
+
+fn schema(most_facts: usize) -> serde_json::Value {
     let text = |most: u32| json!({ "type": "string", "maxLength": most });
     let date = json!({ "type": ["string", "null"], "maxLength": 10 });
     json!({
@@ -101,7 +112,7 @@ fn schema() -> serde_json::Value {
         "properties": {
             "facts": {
                 "type": "array",
-                "maxItems": MOST_FACTS,
+                "maxItems": most_facts,
                 "items": {
                     "type": "object",
                     "properties": {
@@ -202,7 +213,7 @@ fn parse(answer: &ChatAnswer) -> Result<Answer, String> {
 fn believed(answer: Answer, said: &[&Turn], said_at: DateTime<Utc>) -> Vec<Found> {
     let ground = Ground::of(said, said_at);
     let mut found: Vec<Found> = Vec::new();
-    for told in answer.facts.into_iter().take(MOST_FACTS) {
+    for told in answer.facts.into_iter().take(most_facts(said)) {
         let Some(statement) = statement(&told, &ground, said_at) else { continue };
         if statement.check().is_ok() && !found.iter().any(|other| other.statement == statement) {
             found.push(Found { statement, confidence: CONFIDENCE });

@@ -229,3 +229,19 @@ fn a_question_is_bounded_however_much_was_said() {
     let length: usize = question.messages.iter().map(|message| message.content.chars().count()).sum();
     assert!(length < MOST_TOLD + FACTS.len() + EXCHANGE.len() + 300, "{length}");
 }
+
+#[tokio::test]
+async fn a_model_that_cannot_stop_is_asked_for_no_more_than_the_text_can_hold() {
+    for (text, most) in
+        [("I like tea.".to_owned(), 4), ("I like tea, cod, ale and figs. ".repeat(2), 8), ("x ".repeat(900), 30)]
+    {
+        let exchange = says(&text);
+        let said: Vec<&Turn> = exchange.turns.iter().filter(|turn| is_material(turn)).collect();
+        let question = question(&said, said[0].occurred_at);
+        assert_eq!(question.schema.unwrap()["properties"]["facts"]["maxItems"], most);
+    }
+
+    let exchange = says("I like tea, cod, ale, figs and kale.");
+    let all = ["tea", "cod", "ale", "figs", "kale"].map(|liked| ("user", "likes", liked, "holds", None));
+    assert_eq!(found(&exchange, told(&all)).await.len(), 4);
+}
