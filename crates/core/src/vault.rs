@@ -66,7 +66,7 @@ pub trait Vault: Send + Sync {
         user: UserId,
         collection: &Collection,
         version: u32,
-        to: &[WrapTo],
+        to: Vec<WrapTo>,
     ) -> Result<NewKey, VaultError>;
 
     /// Reads with a new key too, if the collection is unlocked.
@@ -86,13 +86,18 @@ pub trait Vault: Send + Sync {
         most: usize,
     ) -> Result<Resealed, VaultError>;
 
-    /// The keys of an unlocked collection wrapped for one more recipient, or under a passphrase: version and bytes of each.
+    /// The keys of an unlocked collection wrapped for one more recipient, or under a passphrase: what that recipient is called
+    /// in [`NewKey::wrappings`], and version and bytes of each.
     ///
     /// # Errors
     ///
     /// [`VaultError::Locked`]; [`VaultError::Refused`] for what is no recipient.
-    async fn wrap(&self, user: UserId, collection: &Collection, to: &WrapTo)
-    -> Result<Vec<(u32, Vec<u8>)>, VaultError>;
+    async fn wrap(
+        &self,
+        user: UserId,
+        collection: &Collection,
+        to: WrapTo,
+    ) -> Result<(String, Vec<(u32, Vec<u8>)>), VaultError>;
 }
 
 /// What unlocks a collection.

@@ -99,16 +99,14 @@ impl Memory {
         &self,
         user: UserId,
         collection: &Collection,
-        to: &WrapTo,
+        to: WrapTo,
     ) -> Result<SealedView, EngineError> {
-        let wrapped = self.vault()?.wrap(user, collection, to).await?;
-        let recipient = named(to);
+        let (recipient, wrapped) = self.vault()?.wrap(user, collection, to).await?;
         let wrappings: Vec<Wrapping> = wrapped
             .into_iter()
             .map(|(version, wrapped)| Wrapping { version, recipient: recipient.clone(), wrapped })
             .collect();
-        self.inner.journal.add_wrappings(user, collection, &wrappings, self.now()).await?;
-        self.note_sealed(user, Verb::Sealed, collection, "recipient added").await;
+        self.journal().add_wrappings(user, collection, &wrappings, self.now()).await?;
         self.sealed_one(user, collection).await
     }
 
@@ -124,10 +122,11 @@ impl Memory {
         collection: &Collection,
         recipient: &str,
     ) -> Result<SealedView, EngineError> {
-        if !self.inner.journal.remove_recipient(user, collection, recipient).await? {
+        // age writes recipients in lower case.
+        let recipient = recipient.trim().to_ascii_lowercase();
+        if !self.journal().remove_recipient(user, collection, &recipient).await? {
             return Err(EngineError::NotFound(format!("recipient {recipient} of collection {collection}")));
         }
-        self.note_sealed(user, Verb::Sealed, collection, "recipient removed").await;
         self.sealed_one(user, collection).await
     }
 
@@ -155,12 +154,11 @@ impl Memory {
         let to: Vec<WrapTo> = recipients.map(WrapTo::Recipient).chain(passphrase).collect();
         let version = view.sealed.key_version.saturating_add(1);
         let vault = self.vault()?;
-        let key = vault.new_key(user, collection, version, &to).await?;
+        let key = vault.new_key(user, collection, version, to).await?;
         let new =
             NewVersion { version, public: key.public.clone(), wrappings: wrappings(version, key.wrappings.clone()) };
-        self.inner.journal.rotate_key(user, collection, &new, self.now()).await?;
+        self.journal().rotate_key(user, collection, &new, self.now()).await?;
         vault.keep_key(user, collection, version, key);
-        self.note_sealed(user, Verb::Sealed, collection, "key rotated").await;
         self.reseal_behind(user, collection);
         self.sealed_one(user, collection).await
     }
@@ -210,9 +208,7 @@ impl Memory {
     /// [`EngineError::NotFound`] when the collection is not sealed.
     pub async fn shred(&self, user: UserId, collection: &Collection) -> Result<i64, EngineError> {
         self.lock(user, Some(collection)).await?;
-        let shredded = self.inner.journal.shred(user, collection).await?.ok_or_else(|| not_sealed(collection))?;
-        self.note_sealed(user, Verb::Sealed, collection, "shredded").await;
-        Ok(shredded)
+        self.journal().shred(user, collection).await?.ok_or_else(|| not_sealed(collection))
     }
 
     /// Locks what was unlocked for a time that is over.
@@ -306,13 +302,6 @@ const RESEALED_TOGETHER: usize = 200;
 
 /// What stands for a passphrase in the place of a recipient.
 const PASSPHRASE: &str = "passphrase";
-
-fn named(to: &WrapTo) -> String {
-    match to {
-        WrapTo::Recipient(recipient) => recipient.trim().to_owned(),
-        WrapTo::Passphrase(_) => PASSPHRASE.into(),
-    }
-}
 
 pub(crate) fn wrappings(version: u32, wrapped: Vec<(String, Vec<u8>)>) -> Vec<Wrapping> {
     wrapped.into_iter().map(|(recipient, wrapped)| Wrapping { version, recipient, wrapped }).collect()

@@ -3,7 +3,7 @@
 use skymem_core::vault::WrapTo;
 use skymem_core::wall::carried;
 use skymem_core::{Collection, UserId};
-use skymem_store::{Among, NewSeal, NewVersion, TakenIn, Verb};
+use skymem_store::{Among, NewSeal, NewVersion, TakenIn};
 
 use crate::audit::acting_as;
 use crate::error::EngineError;
@@ -31,7 +31,7 @@ impl Memory {
     /// # Errors
     ///
     /// [`EngineError::Refused`] without recipients, or for what is none; [`EngineError::Conflict`] when it is sealed.
-    pub async fn seal(&self, user: UserId, collection: &Collection, to: &[WrapTo]) -> Result<Sealed, EngineError> {
+    pub async fn seal(&self, user: UserId, collection: &Collection, to: Vec<WrapTo>) -> Result<Sealed, EngineError> {
         if *collection == Collection::default() {
             return Err(EngineError::Refused(
                 "the default collection stays open: notes and sessions that name none stand in it".into(),
@@ -65,8 +65,7 @@ impl Memory {
         let clear = self.aimed_at(user, &Aim::Collection(collection.clone()), Among::All).await?;
         let traces = self.traces_of(user, &clear).await?;
         tracing::info!(%user, %collection, exchanges = clear.len(), "Sealing what stands in a collection");
-        let taken = self.inner.journal.seal_collection(user, collection, seal, self.now()).await?;
-        self.note_sealed(user, Verb::Sealed, collection, "sealed").await;
+        let taken = self.journal().seal_collection(user, collection, seal, self.now()).await?;
         if taken.exchanges.is_empty() {
             return Ok((taken, None));
         }

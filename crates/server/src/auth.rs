@@ -120,16 +120,15 @@ async fn by_key(
     presented: Option<&str>,
 ) -> Result<Principal, ApiError> {
     let address = door.rates.address_of(request);
-    let id = presented.and_then(KeyId::named_by);
     // Who opened something with this very key lately guesses nothing, and need not wait for those who do.
     if !presented.is_some_and(|presented| door.keys.knows(presented)) {
-        door.rates.may_guess(address, id.as_ref())?;
+        door.rates.may_guess(address)?;
     }
     // No key at all is no guess.
     let presented = presented.ok_or_else(no_key)?;
     let verified = memory.verify_key(presented);
     let Some(key) = door.keys.or(presented, must_be_answered(request), verified).await? else {
-        door.rates.wrong_key(address, id.as_ref());
+        door.rates.wrong_key(address);
         return Err(ApiError::new(
             Kind::Unauthenticated,
             "this key opens nothing: it is mistyped, expired or revoked; `skymem key create` makes a new one",

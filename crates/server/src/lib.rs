@@ -28,6 +28,7 @@ use std::time::{Duration, Instant};
 use actix_cors::Cors;
 use actix_web::body::BoxBody;
 use actix_web::dev::{ServerHandle, ServiceFactory, ServiceRequest, ServiceResponse};
+use actix_web::http::Method;
 use actix_web::middleware::{Compress, Condition, Next, from_fn};
 use actix_web::web::{self, Data};
 use actix_web::{App, Error, HttpServer};
@@ -335,7 +336,7 @@ fn app(
         .wrap(from_fn(lets_go::of_its_buffer))
 }
 
-/// A file of facts, a purge, and sealing what stands in a collection may take so many times longer than other requests.
+/// A file of facts, a purge, a user's removal, and sealing what stands in a collection may take so many times longer than other requests.
 const TIMES_LONGER: u32 = 10;
 
 /// Gives a request up that takes longer than the settings allow.
@@ -350,7 +351,8 @@ async fn give_up_late(
     }
     let mut most = settings.request_timeout();
     let long = [api::facts::import::ADDRESS, api::purge::ADDRESS];
-    if long.contains(&request.path()) || api::vault::seals(request.path()) {
+    let removes_a_user = request.method() == Method::DELETE && request.path().starts_with("/v1/users/");
+    if long.contains(&request.path()) || api::vault::seals(request.path()) || removes_a_user {
         most *= TIMES_LONGER;
     }
     let late = |_| Error::from(ApiError::new(Kind::TimedOut, "it took too long: ask for less at a time, or try again"));

@@ -1,5 +1,6 @@
-//! How often one may come: each key by its id; and how often one may guess: keys by the address and by the id that is
-//! tried, passphrases by the collection.
+//! How often one may come: each key by its id; and how often one may guess: keys by the address, passphrases by the
+//! collection. Guesses at one key from everywhere are not counted together: nobody guesses 256 bits of chance, and whoever
+//! has seen a key's id in a log could shut its owner out.
 
 mod guesses;
 
@@ -26,8 +27,6 @@ pub(crate) struct Rates<C: Clock = DefaultClock> {
     by_key: Option<ByKey<C>>,
     /// Wrong keys, by the network they come from.
     from: Guesses<C>,
-    /// Wrong keys, by the id they name, whether there is such a key or not.
-    naming: Guesses<C>,
     /// Passphrases, by the user and the collection they are tried on.
     passphrases: Guesses<C>,
     trusted: Vec<Proxies>,
@@ -54,34 +53,25 @@ impl<C: Clock + Clone> Rates<C> {
         Self {
             by_key,
             from: Guesses::new(rates.wrong_keys_per_minute, clock.clone()),
-            naming: Guesses::new(rates.wrong_keys_per_minute, clock.clone()),
             passphrases: Guesses::new(rates.passphrases_per_minute, clock.clone()),
             trusted: settings.trusted_proxies.clone(),
             clock,
         }
     }
 
-    /// Whether somebody at `address` may try a key that names `id`, if it names one.
-    pub(crate) fn may_guess(&self, address: IpAddr, id: Option<&KeyId>) -> Result<(), ApiError> {
+    /// Whether somebody at `address` may try a key.
+    pub(crate) fn may_guess(&self, address: IpAddr) -> Result<(), ApiError> {
         self.from.open_to(&address).map_err(|wait| {
             refused("address");
             ApiError::rate_limited(wait, "too many wrong keys came from your address: wait, then send the right one")
-        })?;
-        // The same for a key there is and for one there is not: nobody learns here which there are.
-        id.map_or(Ok(()), |id| self.naming.open_to(id)).map_err(|wait| {
-            refused("key");
-            ApiError::rate_limited(wait, "too many wrong keys of this id were sent: wait, then send the right one")
         })
     }
 
-    /// Notes that somebody at `address` presented a key that opens nothing, and names `id`, if it names one.
-    pub(crate) fn wrong_key(&self, address: IpAddr, id: Option<&KeyId>) {
+    /// Notes that somebody at `address` presented a key that opens nothing.
+    pub(crate) fn wrong_key(&self, address: IpAddr) {
         refused("wrong_key");
         if self.from.guessed(&address) {
             tracing::warn!(%address, "Too many wrong keys: the address is shut out for a while");
-        }
-        if let Some(id) = id.filter(|id| self.naming.guessed(id)) {
-            tracing::warn!(key = %id, "Too many wrong keys of this id: whoever has not used it lately waits");
         }
     }
 
@@ -116,7 +106,7 @@ impl<C: Clock + Clone> Rates<C> {
         if let Some(limiter) = &self.by_key {
             limiter.retain_recent();
         }
-        for guesses in [&self.from, &self.naming, &self.passphrases] {
+        for guesses in [&self.from, &self.passphrases] {
             guesses.tidy();
         }
     }
@@ -166,42 +156,21 @@ mod tests {
         (Rates::with_clock(&ServerSettings { rates, ..ServerSettings::default() }, clock.clone()), clock)
     }
 
-    fn may_guess(rates: &Rates<FakeRelativeClock>, address: IpAddr, id: &str) -> bool {
-        rates.may_guess(address, Some(&key(id))).is_ok()
-    }
-
     #[test]
     fn an_address_that_guesses_is_shut_out_for_a_while_and_its_neighbour_is_not() {
         let (rates, clock) = rates(RateSettings { wrong_keys_per_minute: 2, ..RateSettings::default() });
 
-        for id in ["a1", "a2", "a3"] {
-            assert!(may_guess(&rates, HERE, id));
-            rates.wrong_key(HERE, Some(&key(id)));
+        for _ in 0..3 {
+            assert!(rates.may_guess(HERE).is_ok());
+            rates.wrong_key(HERE);
         }
 
-        assert!(!may_guess(&rates, HERE, "b1"));
-        assert!(rates.may_guess(HERE, None).is_err());
-        assert!(may_guess(&rates, THERE, "b1"));
+        assert!(rates.may_guess(HERE).is_err());
+        assert!(rates.may_guess(THERE).is_ok());
         clock.advance(Duration::from_secs(29));
-        assert!(!may_guess(&rates, HERE, "b1"));
+        assert!(rates.may_guess(HERE).is_err());
         clock.advance(Duration::from_secs(2));
-        assert!(may_guess(&rates, HERE, "b1"));
-    }
-
-    #[test]
-    fn guesses_at_one_key_from_everywhere_count_together() {
-        let (rates, clock) = rates(RateSettings { wrong_keys_per_minute: 2, ..RateSettings::default() });
-
-        for last in 0..3 {
-            let address = IpAddr::V4(Ipv4Addr::new(203, 0, 113, last));
-            assert!(may_guess(&rates, address, "a1"));
-            rates.wrong_key(address, Some(&key("a1")));
-        }
-
-        assert!(!may_guess(&rates, THERE, "a1"));
-        assert!(may_guess(&rates, THERE, "b2"));
-        clock.advance(Duration::from_secs(31));
-        assert!(may_guess(&rates, THERE, "a1"));
+        assert!(rates.may_guess(HERE).is_ok());
     }
 
     #[test]
@@ -244,9 +213,9 @@ mod tests {
         for _ in 0..5_000 {
             assert!(rates.with_key(&key("a1")).is_ok());
             assert!(rates.may_try_passphrase(UserId(uuid::Uuid::nil()), &collection).is_ok());
-            rates.wrong_key(HERE, Some(&key("a1")));
+            rates.wrong_key(HERE);
         }
-        assert!(may_guess(&rates, HERE, "a1"));
+        assert!(rates.may_guess(HERE).is_ok());
     }
 
     #[test]

@@ -96,3 +96,25 @@ pub(crate) fn open(key: &LearnedKey, place: Place<'_>, sealed: &[u8]) -> Result<
     let Read { turn, words } = serde_json::from_slice(&text).map_err(|_| SealError::UnknownForm)?;
     Ok((turn, words))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_believed_only_of_the_same_text_in_the_same_zone_and_made_in_the_same_form() {
+        let text = "tea in Bonn";
+        let passage = || PassageWords { bytes: text.len(), language: "en".into(), terms: vec![("tea".into(), 1, 1)] };
+        let words = |form| TurnWords { form, zone: "UTC".into(), passages: vec![passage()] };
+
+        assert!(words(FORM).part(0, text, Tz::UTC).is_some());
+        assert!(words(FORM - 1).part(0, text, Tz::UTC).is_none(), "stemmed in another way");
+        assert!(words(FORM).part(1, text, Tz::UTC).is_none());
+        assert!(words(FORM).part(0, "cocoa in Bonn", Tz::UTC).is_none());
+        assert!(words(FORM).part(0, text, Tz::Europe__Berlin).is_none());
+        // What was kept before there were forms.
+        let old: TurnWords =
+            serde_json::from_value(serde_json::json!({ "zone": "UTC", "passages": [passage()] })).unwrap();
+        assert!(old.part(0, text, Tz::UTC).is_none());
+    }
+}

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use skymem_core::vault::{NewKey, Resealed, UnlockWith, Unlocked, VaultError, WrapTo};
 use skymem_core::wall::carried;
-use skymem_core::{Collection, Exchange, ExchangeId, Seq, SessionId, UserId, Vault};
+use skymem_core::{Collection, Exchange, ExchangeId, LayerError, Seq, SessionId, UserId, Vault};
 use skymem_seal::{
     HandleKey, Identities, Opener, Passphrase, Place, Recipient, SealError, SealedTurn, SecretKey, Wrapped,
 };
@@ -36,16 +36,22 @@ impl Vault for VaultLayer {
         until: Option<DateTime<Utc>>,
     ) -> Result<Unlocked, VaultError> {
         let keys = self.keys(user, collection, with).await?;
-        {
+        let was_open = {
             let mut rooms = self.0.rooms();
             let room = rooms.entry(user).or_default();
             match room.doors.get_mut(collection) {
-                Some(door) if door.keys.keys().eq(keys.keys()) => door.until = until,
-                _ => drop(room.doors.insert(collection.clone(), Door::new(keys, until))),
+                Some(door) if door.keys.keys().eq(keys.keys()) => {
+                    door.until = until;
+                    true
+                }
+                _ => {
+                    room.doors.insert(collection.clone(), Door::new(keys, until));
+                    false
+                }
             }
-        }
+        };
         let read = self.0.current(user).await;
-        if read.is_err() {
+        if read.is_err() && !was_open {
             self.0.shut(user, collection);
         }
         let lacking = read?.without_vector();
@@ -115,20 +121,15 @@ impl Vault for VaultLayer {
         user: UserId,
         collection: &Collection,
         version: u32,
-        to: &[WrapTo],
+        to: Vec<WrapTo>,
     ) -> Result<NewKey, VaultError> {
         if to.is_empty() {
             return Err(VaultError::Refused("give a recipient or a passphrase: nobody could unlock it".into()));
         }
         let secret = SecretKey::generate();
-        let mut wrappings = Vec::with_capacity(to.len());
-        for to in to {
-            let recipient = match to {
-                WrapTo::Recipient(recipient) => recipient.trim().to_owned(),
-                WrapTo::Passphrase(_) => PASSPHRASE.to_owned(),
-            };
-            wrappings.push((recipient, self.wrapped(&secret, to, (user, collection, version)).map_err(refused)?));
-        }
+        let wrapped = self.wrapped(user, collection, vec![(version, secret.clone())], to).await?;
+        let wrapped = wrapped.into_iter().map(|(name, keys)| keys.into_iter().map(move |(_, key)| (name.clone(), key)));
+        let wrappings = wrapped.flatten().collect();
         let public = secret.public().map_err(refused)?;
         let handles = HandleKey::generate().map_err(refused)?;
         Ok(NewKey {
@@ -177,26 +178,85 @@ impl Vault for VaultLayer {
         &self,
         user: UserId,
         collection: &Collection,
-        to: &WrapTo,
-    ) -> Result<Vec<(u32, Vec<u8>)>, VaultError> {
+        to: WrapTo,
+    ) -> Result<(String, Vec<(u32, Vec<u8>)>), VaultError> {
         let keys = self.0.rooms().get(&user).and_then(|room| Some(room.doors.get(collection)?.keys.clone()));
         let keys = keys.ok_or_else(|| VaultError::Locked(collection.clone()))?;
-        let wrap =
-            |(version, key): (&u32, &SecretKey)| Ok((*version, self.wrapped(key, to, (user, collection, *version))?));
-        keys.iter().map(wrap).collect::<Result<_, SealError>>().map_err(refused)
+        let mut wrapped = self.wrapped(user, collection, keys.into_iter().collect(), vec![to]).await?;
+        wrapped.pop().ok_or_else(|| VaultError::Locked(collection.clone()))
+    }
+}
+
+/// Who can open a key that is wrapped.
+enum Owner {
+    Recipient(Recipient),
+    Passphrase(Passphrase),
+}
+
+impl Owner {
+    fn of(to: WrapTo) -> Result<Self, SealError> {
+        Ok(match to {
+            WrapTo::Recipient(text) => Self::Recipient(text.parse()?),
+            WrapTo::Passphrase(text) => Self::Passphrase(Passphrase::new(text.expose().to_owned())?),
+        })
+    }
+
+    /// What is recorded of them: a recipient in one way of writing, however it was typed.
+    fn name(&self) -> String {
+        match self {
+            Self::Recipient(recipient) => recipient.to_string(),
+            Self::Passphrase(_) => PASSPHRASE.to_owned(),
+        }
     }
 }
 
 impl VaultLayer {
-    fn wrapped(&self, key: &SecretKey, to: &WrapTo, of: (UserId, &Collection, u32)) -> Result<Vec<u8>, SealError> {
-        let wrapped = match to {
-            WrapTo::Recipient(recipient) => Wrapped::to_recipient(key, &recipient.parse::<Recipient>()?, of)?,
-            WrapTo::Passphrase(text) => {
-                let passphrase = Passphrase::new(text.expose().to_owned())?;
-                Wrapped::to_passphrase(key, &passphrase, self.0.settings.passphrase_work, of)?
-            }
+    /// Versions of a collection's key, wrapped for each of `to`, by what is recorded of them.
+    async fn wrapped(
+        &self,
+        user: UserId,
+        collection: &Collection,
+        keys: Vec<(u32, SecretKey)>,
+        to: Vec<WrapTo>,
+    ) -> Result<Vec<(String, Vec<(u32, Vec<u8>)>)>, VaultError> {
+        let owners = to.into_iter().map(Owner::of).collect::<Result<Vec<_>, _>>().map_err(refused)?;
+        let (collection, work) = (collection.clone(), self.0.settings.passphrase_work);
+        let wrap = move || {
+            let one = |owner: &Owner, version, key| {
+                let of = (user, &collection, version);
+                let wrapped = match owner {
+                    Owner::Recipient(recipient) => Wrapped::to_recipient(key, recipient, of)?,
+                    Owner::Passphrase(passphrase) => Wrapped::to_passphrase(key, passphrase, work, of)?,
+                };
+                Ok((version, wrapped.0))
+            };
+            let all = |owner: Owner| {
+                let keys = keys.iter().map(|(version, key)| one(&owner, *version, key));
+                Ok((owner.name(), keys.collect::<Result<_, SealError>>()?))
+            };
+            owners.into_iter().map(all).collect::<Result<Vec<_>, SealError>>()
         };
-        Ok(wrapped.0)
+        self.aside(wrap).await?.map_err(refused)
+    }
+
+    /// Does what takes long aside from whatever else goes on, a few at a time: trying a passphrase takes a second and much
+    /// memory, on purpose.
+    async fn aside<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, VaultError> {
+        let broke_down = || VaultError::Layer(LayerError::Database(sqlx::Error::WorkerCrashed));
+        let turn = Arc::clone(&self.0.slow).acquire_owned().await.map_err(|_| broke_down())?;
+        let work = move || {
+            let done = work();
+            drop(turn);
+            done
+        };
+        match tokio::task::spawn_blocking(work).await {
+            Ok(done) => Ok(done),
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // The program stops.
+                Err(_) => Err(broke_down()),
+            },
+        }
     }
 
     /// The keys of a collection, of every version there is.
@@ -220,7 +280,7 @@ impl VaultLayer {
             return Err(VaultError::Refused(format!("collection {collection} has no passphrase: use an identity")));
         }
         let name = collection.clone();
-        let opened = tokio::task::spawn_blocking(move || {
+        let open = move || {
             let mut keys = BTreeMap::new();
             let mut fault = None;
             for wrapping in wrappings.iter().filter(|wrapping| (wrapping.recipient == PASSPHRASE) == by_passphrase) {
@@ -240,11 +300,8 @@ impl VaultLayer {
                 Some(newest) if keys.contains_key(&newest) => Ok(keys),
                 _ => Err(fault.unwrap_or(SealError::WrongIdentity)),
             }
-        });
-        match opened.await {
-            Ok(keys) => keys.map_err(refused),
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
-        }
+        };
+        self.aside(open).await?.map_err(refused)
     }
 }
 

@@ -9,7 +9,7 @@ use skymem_core::{Collection, Embedder, ExchangeId, LayerError, Seq, UserId};
 use skymem_seal::{SealError, SecretKey};
 use skymem_search::calibrate::Background;
 use sqlx::PgPool;
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, Semaphore};
 use uuid::Uuid;
 
 use crate::cores::{in_background, on_every_core};
@@ -21,11 +21,16 @@ use crate::shelf::{Shelf, strand};
 use crate::vectors::Vectors;
 use crate::{PART_TOKENS, Settings, sql};
 
+/// So much that takes long goes on at once.
+const AT_ONCE: usize = 2;
+
 /// What is unlocked of all users.
 pub(crate) struct Rooms {
     db: PgPool,
     pub(crate) embedder: Arc<dyn Embedder>,
     pub(crate) settings: Settings,
+    /// The right to do what takes long.
+    pub(crate) slow: Arc<Semaphore>,
     rooms: Mutex<HashMap<UserId, Room>>,
     background: OnceCell<Background>,
 }
@@ -90,7 +95,8 @@ impl Door {
 
 impl Rooms {
     pub(crate) fn new(db: PgPool, embedder: Arc<dyn Embedder>, settings: Settings) -> Self {
-        Self { db, embedder, settings, rooms: Mutex::default(), background: OnceCell::new() }
+        let slow = Arc::new(Semaphore::new(AT_ONCE));
+        Self { db, embedder, settings, slow, rooms: Mutex::default(), background: OnceCell::new() }
     }
 
     pub(crate) fn db(&self) -> &PgPool {

@@ -87,7 +87,8 @@ async fn turn_ids(server: &Server, conversation: &Conversation) -> Result<HashMa
 
 /// The turns that the server's own door recalls, best first.
 async fn recalled(server: &Server, user: &str, question: &Question, ids: &HashMap<i64, String>) -> Result<Vec<String>> {
-    let body = json!({"query": question.text, "top_k": TURNS, "unit": "turn"});
+    // Of every layer so many would come back.
+    let body = json!({"query": question.text, "top_k": TURNS, "unit": "turn", "layers": ["episodes"]});
     let answer = server.call(Method::POST, "/v1/recall", user, Some(&body)).await?;
     let recalls = answer["recalls"].as_array().context("no recalls in the answer")?;
     anyhow::ensure!(recalls.len() <= TURNS, "more turns than asked for");

@@ -103,7 +103,7 @@ async fn fill_sealed(data: &Path, embedder: &dyn Embedder, user: &User, exchange
     let vault = layer.vault().context("the vault is a vault")?;
     let collection: Collection = "sealed".parse()?;
     let (identity, recipient) = skymem_seal::make_identity();
-    let key = vault.new_key(user.id, &collection, 1, &[WrapTo::Recipient(recipient.to_string())]).await?;
+    let key = vault.new_key(user.id, &collection, 1, vec![WrapTo::Recipient(recipient.to_string())]).await?;
     let wrappings =
         key.wrappings.into_iter().map(|(recipient, wrapped)| Wrapping { version: 1, recipient, wrapped }).collect();
     let first = NewVersion { version: 1, public: key.public, wrappings };

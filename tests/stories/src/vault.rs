@@ -304,6 +304,35 @@ fn a_recipient_that_is_the_last_stays() {
 }
 
 #[test]
+fn a_recipient_is_one_however_they_are_written_and_may_come_after_a_rotation() {
+    story(async |server| {
+        let (first, recipient) = identity();
+        let both = json!({ "recipients": [recipient, recipient.to_uppercase()] });
+        let sealed = server.post("/v1/collections/health/seal", both).await.expect(201);
+        assert_eq!(sealed["recipients"], json!([recipient]));
+        says(server, "health", "clinic", SECRET, "Noted.").await;
+        unlock(server, "health", &first).await;
+        server.post("/v1/collections/health/rotate", json!({})).await.expect(200);
+        server.memory().reseal(user(server).await, &"health".parse().unwrap()).await.unwrap();
+
+        // The old key is gone from the database, and still in the memory of the server.
+        let (second, other) = identity();
+        let add = json!({ "recipient": other.to_uppercase() });
+        let shown = server.post("/v1/collections/health/recipients", add).await.expect(200);
+        assert_eq!(shown["recipients"].as_array().map(Vec::len), Some(2), "{shown}");
+        lock(server, "health").await;
+        unlock(server, "health", &second).await;
+        assert!(found(server).await);
+
+        let gone = server.delete(&format!("/v1/collections/health/recipients/{}", recipient.to_uppercase())).await;
+        assert_eq!(gone.expect(200)["recipients"], json!([other]));
+        let many: Vec<String> = (0..51).map(|_| identity().1).collect();
+        let refused = server.post("/v1/collections/more/seal", json!({ "recipients": many })).await;
+        assert!(detail(&refused, 422).contains("more than 50"), "{}", refused.text);
+    });
+}
+
+#[test]
 fn nothing_is_kept_open_in_a_sealed_collection() {
     story(async |server| {
         let (_, recipient) = identity();

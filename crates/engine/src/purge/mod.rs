@@ -98,6 +98,8 @@ impl Memory {
     async fn purge_all(&self, request: PurgeRequest) -> Result<Purged, EngineError> {
         let PurgeRequest { user, aim, remembered_too, rewrite } = &request;
         let (user, rewrite) = (*user, *rewrite);
+        // Without it nothing could be signed, and what is purged stays purged.
+        self.signer()?;
         self.go_on_purging(user, self.now()).await?;
         let exchanges = self.aimed_at(user, aim, request.among()).await?;
         if exchanges.is_empty() {
@@ -160,6 +162,7 @@ impl Memory {
 
     async fn remove(&self, user: User, rewrite: bool) -> Result<SignedReceipt, EngineError> {
         let User { id, name } = user;
+        self.signer()?;
         let begun = BegunPurge {
             id: Uuid::new_v4(),
             user: id,

@@ -1,8 +1,7 @@
 //! The receipt of a purge: what was removed, where it was looked for afterwards, what cannot be reached; signed.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use chrono::{DateTime, Utc};
@@ -144,16 +143,21 @@ impl Signer {
 
 const FILE: &str = "receipt.key";
 
-/// Writes the key for its owner alone; of two servers that do so at once, one wins, and both have its key.
+/// Writes the key for its owner alone; of two servers that do so at once, one wins, and both have its key. Nobody finds half
+/// a key, whenever the power goes.
 fn write_once(path: &Path, bytes: &[u8]) -> io::Result<Vec<u8>> {
-    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        Ok(mut file) => {
-            file.write_all(bytes)?;
-            file.sync_all()?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    // For its owner alone from the beginning.
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    match file.persist_noclobber(path) {
+        Ok(_) => {
+            fs::File::open(folder)?.sync_all()?;
             Ok(bytes.to_vec())
         }
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => fs::read(path),
-        Err(error) => Err(error),
+        Err(taken) if taken.error.kind() == io::ErrorKind::AlreadyExists => fs::read(path),
+        Err(taken) => Err(taken.error),
     }
 }
 

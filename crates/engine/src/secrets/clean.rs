@@ -220,8 +220,7 @@ pub(super) fn clean(turn: &NewTurn, found: &mut SecretsFound) -> Option<NewTurn>
 /// Redacts every text within `value`; what stands under a name such as `password` by that name.
 fn clean_value(value: &mut Value, met: &mut SecretsFound) {
     match value {
-        // A file or a picture, written out: chance throughout, and no text.
-        Value::String(text) if text.starts_with("data:") => {}
+        Value::String(text) if is_written_out(text) => {}
         Value::String(text) => {
             if let Cow::Owned(clean) = redact(text, met) {
                 *text = clean;
@@ -232,7 +231,7 @@ fn clean_value(value: &mut Value, met: &mut SecretsFound) {
             for (name, value) in fields {
                 match value {
                     Value::String(text) => {
-                        let kind = if text.starts_with("data:") { None } else { told::kind_under(name, text) };
+                        let kind = if is_written_out(text) { None } else { told::kind_under(name, text) };
                         match kind {
                             Some(kind) => {
                                 met.add(kind);
@@ -247,6 +246,17 @@ fn clean_value(value: &mut Value, met: &mut SecretsFound) {
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
+}
+
+/// Whether `text` is the address of a file or a picture that stands in the address itself, as bytes in base64: chance
+/// throughout, and no text.
+fn is_written_out(text: &str) -> bool {
+    let Some((kind, bytes)) = text.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,")) else {
+        return false;
+    };
+    let in_kind = |byte: u8| byte.is_ascii_alphanumeric() || b"/+-.;=_".contains(&byte);
+    let in_base64 = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=-_".contains(&byte);
+    kind.bytes().all(in_kind) && bytes.bytes().all(in_base64)
 }
 
 /// `statement` without its secrets: those in its words, and what it says a password is.
@@ -294,6 +304,24 @@ mod tests {
     use crate::{Content, Conversation, HearRequest, HeardTurn, PageRequest};
 
     const KEY: &str = "AKIAQ7RZN4XWLKTBM2PD";
+
+    #[test]
+    fn only_bytes_that_are_written_out_are_passed_over() {
+        let cleaned = |text: &str| {
+            let mut value = json!({ "type": "text", "text": text, "password": text });
+            clean_value(&mut value, &mut SecretsFound::default());
+            (value["text"] != text, value["password"] != text)
+        };
+
+        assert_eq!(cleaned("data:image/png;base64,iVBORw0KGgo="), (false, false));
+        for said in [
+            format!("data: the key is {KEY}"),
+            format!("data:text/plain;base64,aGk= and {KEY}"),
+            format!("data:,{KEY}"),
+        ] {
+            assert_eq!(cleaned(&said), (true, true), "{said}");
+        }
+    }
 
     #[test]
     fn a_turn_is_cleaned_in_its_text_and_in_its_parts_and_counted_once() {

@@ -48,7 +48,13 @@ pub(crate) async fn restore(
     body: Json<RestoreBody>,
 ) -> Result<Answer<ChangedAnswer>, ApiError> {
     let RestoreBody { ids, session, collection, text } = body.into_inner();
-    let aim = one_aim(ids, session, collection, None, text)?;
+    let aims = [
+        ids.map(checked_ids).transpose()?.map(Aim::Exchanges),
+        session.map(Aim::Session),
+        collection.map(Aim::Collection),
+        text.map(|text| Aim::Text(text.0)),
+    ];
+    let aim = only_one(aims, "give exactly one of `ids`, `session`, `collection` and `text`")?;
     Ok(Answer(memory.restore_aim(who.user, &aim).await?.into()))
 }
 
@@ -130,10 +136,14 @@ pub(crate) fn one_aim(
         entity.map(Aim::Entity),
         text.map(|text| Aim::Text(text.0)),
     ];
+    only_one(aims, "give exactly one of `ids`, `session`, `collection`, `entity` and `text`")
+}
+
+fn only_one(aims: impl IntoIterator<Item = Option<Aim>>, otherwise: &str) -> Result<Aim, ApiError> {
     let mut given = aims.into_iter().flatten();
     match (given.next(), given.next()) {
         (Some(aim), None) => Ok(aim),
-        _ => Err(ApiError::invalid("", "give exactly one of `ids`, `session`, `collection`, `entity` and `text`")),
+        _ => Err(ApiError::invalid("", otherwise)),
     }
 }
 

@@ -57,7 +57,7 @@ pub(crate) async fn seal(
     path: Path<CollectionPath>,
     body: Json<SealBody>,
 ) -> Result<HttpResponse, ApiError> {
-    let sealed = memory.seal(who.user, &path.collection, &body.into_inner().into_recipients()).await?;
+    let sealed = memory.seal(who.user, &path.collection, body.into_inner().into_recipients()?).await?;
     Ok(HttpResponse::build(StatusCode::CREATED).json(SealAnswer::from(sealed)))
 }
 
@@ -138,7 +138,7 @@ pub(crate) async fn add_recipient(
         (None, Some(passphrase)) => WrapTo::Passphrase(passphrase.0),
         _ => return Err(ApiError::invalid("", "give either `recipient` or `passphrase`")),
     };
-    Ok(Answer(memory.add_recipient(who.user, &path.collection, &to).await?.into()))
+    Ok(Answer(memory.add_recipient(who.user, &path.collection, to).await?.into()))
 }
 
 /// Takes the right to unlock from a recipient, or from whoever knows the passphrase. What they have read they know; rotate
@@ -224,9 +224,9 @@ impl<'de> Deserialize<'de> for Secret {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "an object")]
 pub(crate) struct SealBody {
-    /// age recipients: each can unlock with their own identity. One of them should be kept away from this machine.
+    /// age recipients, at most 50: each can unlock with their own identity. One of them should be kept away from this machine.
     #[serde(default)]
-    #[schema(value_type = Vec<String>, example = json!(["age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"]))]
+    #[schema(value_type = Vec<String>, max_items = 50, example = json!(["age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"]))]
     recipients: Vec<Words<200>>,
     /// A passphrase, beside or instead of recipients: 8 characters or more.
     #[schema(value_type = Option<String>, format = Password, min_length = 8)]
@@ -234,11 +234,17 @@ pub(crate) struct SealBody {
 }
 
 impl SealBody {
-    fn into_recipients(self) -> Vec<WrapTo> {
+    fn into_recipients(self) -> Result<Vec<WrapTo>, ApiError> {
+        if self.recipients.len() > MOST_RECIPIENTS {
+            return Err(ApiError::invalid("recipients", format!("holds more than {MOST_RECIPIENTS} recipients")));
+        }
         let recipients = self.recipients.into_iter().map(|recipient| WrapTo::Recipient(recipient.0));
-        recipients.chain(self.passphrase.map(|passphrase| WrapTo::Passphrase(passphrase.0))).collect()
+        Ok(recipients.chain(self.passphrase.map(|passphrase| WrapTo::Passphrase(passphrase.0))).collect())
     }
 }
+
+/// For each of them a key is wrapped and written down.
+const MOST_RECIPIENTS: usize = 50;
 
 /// What unlocks.
 #[derive(Debug, Deserialize, ToSchema)]

@@ -285,3 +285,33 @@ async fn what_is_shredded_leaves_neither_keys_nor_rows() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn who_was_removed_while_a_key_was_made_is_not_let_in_by_it() {
+    in_a_database(|db| async move {
+        let journal = Journal::new(db.clone());
+        let anna = a_user(&journal, "anna").await;
+        let key = SecretKey::generate();
+        seal(&journal, anna, &key).await.unwrap();
+        let wrapping = |version, recipient: &str| Wrapping { version, recipient: recipient.into(), wrapped: vec![1] };
+        journal.add_wrappings(anna, &health(), &[wrapping(1, "age1other")], minute(1)).await.unwrap();
+        let public = SecretKey::generate().public().unwrap().as_bytes().to_vec();
+        let next = |recipients: &[&str]| NewVersion {
+            version: 2,
+            public: public.clone(),
+            wrappings: recipients.iter().map(|recipient| wrapping(2, recipient)).collect(),
+        };
+        let both = next(&["age1test", "age1other"]);
+        journal.remove_recipient(anna, &health(), "age1other").await.unwrap();
+
+        for refused in [both, next(&[])] {
+            let refused = journal.rotate_key(anna, &health(), &refused, minute(2)).await;
+            assert!(matches!(&refused, Err(StoreError::Conflict(why)) if why.contains("recipients")), "{refused:?}");
+        }
+        journal.rotate_key(anna, &health(), &next(&["age1test"]), minute(2)).await.unwrap();
+
+        let view = &journal.sealed_collections(anna).await.unwrap()[0];
+        assert_eq!((view.key_version, view.recipients.as_slice()), (2, &["age1test".to_owned()][..]));
+    })
+    .await;
+}

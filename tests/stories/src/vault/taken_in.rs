@@ -106,6 +106,7 @@ fn a_server_that_was_stopped_before_it_looked_looks_when_it_is_asked_again_or_ti
 
         let receipt = &again["receipt"]["receipt"];
         assert_eq!((&receipt["clean"], &receipt["rewritten"]), (&json!(true), &json!(true)), "{again}");
+        assert!(receipt["unreachable"].to_string().contains("no word was known"), "{receipt}");
         assert_eq!(again["unchecked"], false);
         assert!(
             detail(&server.post("/v1/collections/health/seal", json!({ "recipients": [] })).await, 422)

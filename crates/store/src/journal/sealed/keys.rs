@@ -1,12 +1,16 @@
 //! The keys of sealed collections, wrapped; and shredding a collection.
 
+use std::collections::BTreeSet;
+
 use chrono::{DateTime, Utc};
+use serde_json::{Value, json};
 use sqlx::PgTransaction;
 use uuid::Uuid;
 
 use skymem_core::{Collection, UserId};
 
 use super::{number, version};
+use crate::audit::Verb;
 use crate::error::StoreError;
 use crate::journal::{Journal, lock};
 
@@ -102,7 +106,7 @@ impl Journal {
             .collect()
     }
 
-    /// Adds wrappings of keys that are there: another recipient.
+    /// Adds wrappings of keys that are there: another recipient. Those of keys that nothing needs any more are left out.
     ///
     /// # Errors
     ///
@@ -134,6 +138,7 @@ impl Journal {
         if missing > 0 {
             return Err(StoreError::Conflict("the key was rotated meanwhile: try again".into()));
         }
+        self.note(&mut tx, user, Verb::Sealed, || told(collection, "recipient added")).await?;
         tx.commit().await?;
         Ok(())
     }
@@ -183,15 +188,19 @@ impl Journal {
                 "nobody could open collection {collection} without that recipient: add another one first, or shred it"
             )));
         }
+        if gone > 0 {
+            self.note(&mut tx, user, Verb::Sealed, || told(collection, "recipient removed")).await?;
+        }
         tx.commit().await?;
         Ok(gone > 0)
     }
 
-    /// Writes with another key from now on; what was written before is still read with the old one.
+    /// Writes with another key from now on, for the same recipients; what was written before is still read with the old one.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Conflict`] when it was rotated meanwhile.
+    /// [`StoreError::Conflict`] when it was rotated meanwhile, or its recipients have changed: who was removed must not read
+    /// on with the new key.
     pub async fn rotate_key(
         &self,
         user: UserId,
@@ -219,7 +228,26 @@ impl Journal {
         if rotated.rows_affected() == 0 {
             return Err(StoreError::Conflict("the key was rotated meanwhile: try again".into()));
         }
+        let recipients = sqlx::query_scalar!(
+            r#"
+            select recipient
+            from journal.sealed_wrapping
+            where user_id = $1
+              and collection = $2
+              and version = $3 - 1
+            "#,
+            user.0,
+            collection.as_str(),
+            version
+        )
+        .fetch_all(&mut *tx)
+        .await?;
+        let wrapped: BTreeSet<&str> = new.wrappings.iter().map(|wrapping| wrapping.recipient.as_str()).collect();
+        if wrapped != recipients.iter().map(String::as_str).collect() {
+            return Err(StoreError::Conflict("the recipients have changed meanwhile: try again".into()));
+        }
         add_version(&mut tx, user, collection, new, at).await?;
+        self.note(&mut tx, user, Verb::Sealed, || told(collection, "key rotated")).await?;
         tx.commit().await?;
         Ok(())
     }
@@ -318,10 +346,16 @@ impl Journal {
         sqlx::query!("delete from journal.collection where user_id = $1 and name = $2", user.0, collection.as_str())
             .execute(&mut *tx)
             .await?;
+        self.note(&mut tx, user, Verb::Sealed, || told(collection, "shredded")).await?;
         tx.commit().await?;
         self.sealed.let_go(user);
         Ok(Some(exchanges))
     }
+}
+
+/// An entry of the audit log about a collection.
+pub(super) fn told(collection: &Collection, what: &str) -> Value {
+    json!({ "collection": collection, "what": what })
 }
 
 pub(super) async fn add_version(
@@ -360,7 +394,11 @@ async fn insert(
         sqlx::query!(
             r#"
             insert into journal.sealed_wrapping (user_id, collection, version, recipient, wrapped, added_at)
-            values ($1, $2, $3, $4, $5, $6)
+            select user_id, collection, version, $4, $5, $6
+            from journal.sealed_key
+            where user_id = $1
+              and collection = $2
+              and version = $3
             on conflict (user_id, collection, version, recipient) do update
             set wrapped = excluded.wrapped, added_at = excluded.added_at
             "#,

@@ -11,8 +11,9 @@ use uuid::Uuid;
 use skymem_core::{Collection, ExchangeId, Role, UserId};
 use skymem_seal::{HandleKey, Place, PublicKey, SealError, SealedTurn};
 
-use super::keys::{NewVersion, add_version};
+use super::keys::{NewVersion, add_version, told};
 use super::{Shelf, number, unfit};
+use crate::audit::Verb;
 use crate::error::StoreError;
 use crate::journal::collections::make;
 use crate::journal::pairing::Open;
@@ -104,6 +105,7 @@ impl Journal {
         .execute(&mut *tx)
         .await?;
         wake(&mut tx, user).await?;
+        self.note(&mut tx, user, Verb::Sealed, || told(collection, "sealed")).await?;
         tx.commit().await?;
         Ok(taken)
     }
