@@ -271,6 +271,18 @@ mod tests {
     }
 
     #[test]
+    fn a_community_that_fell_apart_is_as_many_groups_as_it_has_pieces() {
+        let pairs = [(0, 1), (1, 2), (3, 4)];
+        // All in one, as if a sixth had held them together before it went elsewhere.
+        let together = Homes { of: Notes::new(5, 0), count: 1 };
+
+        let groups = net(5, &pairs).groups(&pairs, &together);
+
+        assert_eq!(members(&groups), [vec![0, 1, 2], vec![3, 4]]);
+        assert_eq!(groups.iter().map(|group| group.facts).collect::<Vec<_>>(), [2, 1]);
+    }
+
+    #[test]
     fn facts_that_do_not_hold_link_nothing() {
         let groups = net(4, &[(0, 1), (1, 2), (2, 3)]).communities(|fact| fact != 1);
 
