@@ -358,3 +358,28 @@ fn what_ends_everything_over_and_over_costs_no_more_for_every_value() {
         assert_eq!((held.to, held.claims.len()), (Some(last), 1 + MOST_ABOUT_ALL));
     }
 }
+
+#[test]
+fn what_ends_as_it_begins_never_held() {
+    check(vec![between(9, BONN, 5, 5)], "");
+    check(vec![between(9, BONN, 5, 6)], "Bonn 5-6 x1");
+}
+
+#[test]
+fn an_end_told_with_the_same_value_again_ends_it() {
+    check(vec![since(1, BONN, 0), between(2, BONN, 1, 50)], "Bonn 0-50 x2");
+}
+
+#[test]
+fn an_end_before_a_start_that_was_said_is_that_of_an_earlier_time() {
+    check(vec![since(5, BONN, 3), ends(6, Some(BONN), Some(1))], "Bonn ~0-1 x1, Bonn 3- x1");
+    check(vec![holds(5, BONN), ends(6, Some(BONN), Some(1))], "Bonn ~0-1 x2");
+}
+
+#[test]
+fn an_end_of_whatever_held_outlives_the_correction_of_what_it_ended() {
+    check(
+        vec![since(50, KOLN, -10), since(51, BONN, 0), ends(52, None, Some(40)), no(53, BONN, Some(10))],
+        "Köln -10-10 x2, Bonn 10-40 x3",
+    );
+}
