@@ -239,4 +239,26 @@ mod tests {
         let places: Vec<Place> = carried.words["tea"].iter().map(|hit| hit.place).collect();
         assert_eq!((places, carried.words.len()), (vec![2], 1));
     }
+
+    #[test]
+    fn what_comes_after_all_others_moves_nothing() {
+        let before = sheet(&[3, 5]);
+        let mut known = contents(&before, &[(3, &[1.0, 0.0]), (5, &[0.0, 1.0])]);
+        known.add_words([("tea", [Hit { place: 1, count: Count { all: 1, head: 0 } }])], &before);
+        let after = sheet(&[3, 5, 9]);
+        assert!(after.begins_with(&before) && !before.begins_with(&after));
+
+        let mut carried = known.clone().carried_over(&before, &after);
+
+        assert_eq!(carried.lacking(&after), Lacking { vectors: vec![9], words: vec![9] });
+        assert_eq!(carried.hits(&["tea".to_owned()]).map(<[Hit]>::len).sum::<usize>(), 1);
+        carried.add_vectors([(9, [f16::ONE, f16::ONE].as_slice())], &after);
+        assert_eq!(cosines(&carried, &after, &[1.0, 2.0], None), [(3, 1.0), (5, 2.0), (9, 3.0)]);
+
+        // The same ids of other words are another beginning.
+        let measure = |words: f32| Measure { words, weight: 1.0 };
+        let other = Sheet::new(vec![(3, None, measure(3.0)), (5, None, measure(77.0)), (9, None, measure(9.0))]);
+        assert!(!other.begins_with(&before));
+        assert_eq!(known.carried_over(&before, &other).lacking(&other).vectors, [5, 9]);
+    }
 }
