@@ -56,6 +56,13 @@ pub trait Vault: Send + Sync {
     /// When the database gives no answer.
     async fn session(&self, user: UserId, session: &SessionId) -> Result<Vec<Exchange>, VaultError>;
 
+    /// Whether `with` opens what is sealed now, without unlocking it.
+    ///
+    /// # Errors
+    ///
+    /// [`VaultError::Refused`] when it does not; [`VaultError::NotSealed`].
+    async fn opens(&self, user: UserId, collection: &Collection, with: &UnlockWith) -> Result<(), VaultError>;
+
     /// A new key for a collection, wrapped to each of `to`.
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::json;
-use skymem_core::vault::{UnlockWith, Unlocked, VaultError, WrapTo};
+use skymem_core::vault::{SecretText, UnlockWith, Unlocked, VaultError, WrapTo};
 use skymem_core::wall::carried;
 use skymem_core::{Collection, Exchange, ExchangeId, Filter, Gap, GapReason, Query, Seq, SessionId, UserId, Vault};
 use skymem_store::{Among, JournalTurn, MemoryMode, NewVersion, SealedCollection, Session, Target, Verb, Wrapping};
@@ -135,7 +135,7 @@ impl Memory {
     ///
     /// # Errors
     ///
-    /// [`EngineError::Refused`] when the collection has a passphrase and none is given, or the other way round.
+    /// [`EngineError::Refused`] when the collection has a passphrase and it is not given, or the other way round.
     pub async fn rotate(
         &self,
         user: UserId,
@@ -150,10 +150,15 @@ impl Memory {
                 false => "the collection has no passphrase: add it as a recipient first".into(),
             }));
         }
+        let vault = self.vault()?;
+        if let Some(WrapTo::Passphrase(text)) = &passphrase {
+            // Another one than before would open the new key alone, and nothing that was written before.
+            let told_again = UnlockWith::Passphrase(SecretText::new(text.expose().to_owned()));
+            vault.opens(user, collection, &told_again).await?;
+        }
         let recipients = view.sealed.recipients.into_iter().filter(|recipient| recipient != PASSPHRASE);
         let to: Vec<WrapTo> = recipients.map(WrapTo::Recipient).chain(passphrase).collect();
         let version = view.sealed.key_version.saturating_add(1);
-        let vault = self.vault()?;
         let key = vault.new_key(user, collection, version, to).await?;
         let new =
             NewVersion { version, public: key.public.clone(), wrappings: wrappings(version, key.wrappings.clone()) };

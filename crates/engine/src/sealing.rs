@@ -39,11 +39,16 @@ impl Memory {
         }
         let seal = match self.sealed_one(user, collection).await {
             Ok(view) if view.sealed.unchecked => None,
-            _ => {
+            // Making a key for nothing would cost time.
+            Ok(_) if !to.is_empty() => {
+                return Err(EngineError::Conflict(format!("collection {collection} is sealed already")));
+            }
+            Ok(_) | Err(EngineError::NotFound(_)) => {
                 let key = self.vault()?.new_key(user, collection, 1, to).await?;
                 let first = NewVersion { version: 1, public: key.public, wrappings: wrappings(1, key.wrappings) };
                 Some(NewSeal { handles: key.handles, first })
             }
+            Err(error) => return Err(error),
         };
         let (memory, collection, actor) = (self.clone(), collection.clone(), self.acting().actor);
         carried_through(tokio::spawn(carried(acting_as(actor, async move {

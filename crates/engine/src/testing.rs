@@ -87,6 +87,7 @@ pub(crate) fn session(id: &str) -> Option<SessionId> {
 pub(crate) enum Habit {
     Answers,
     IsLate,
+    /// Blocks its thread until it is let go, or for a minute.
     Blocks,
     /// Answers, and lays several recalls out with many more words than each alone.
     Elaborates,
@@ -109,6 +110,8 @@ pub(crate) struct ScriptedLayer {
     pub(crate) forgotten: Mutex<Vec<ExchangeId>>,
     /// What it read of memory files, by their names.
     pub(crate) read: Mutex<Vec<(String, String)>>,
+    /// Whether it blocks its thread no longer.
+    pub(crate) let_go: AtomicBool,
     stuck: AtomicBool,
     healed: AtomicBool,
 }
@@ -125,6 +128,7 @@ impl ScriptedLayer {
             learned: Mutex::default(),
             forgotten: Mutex::default(),
             read: Mutex::default(),
+            let_go: AtomicBool::new(false),
             stuck: AtomicBool::new(false),
             healed: AtomicBool::new(false),
         }
@@ -207,7 +211,15 @@ impl Layer for ScriptedLayer {
         match self.habit {
             Habit::Answers | Habit::Elaborates => {}
             Habit::IsLate => tokio::time::sleep(Duration::from_secs(3_600)).await,
-            Habit::Blocks => std::thread::sleep(Duration::from_secs(2)),
+            Habit::Blocks => {
+                for _ in 0..6_000 {
+                    if self.let_go.load(Ordering::SeqCst) {
+                        break;
+                    }
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                self.let_go.store(true, Ordering::SeqCst);
+            }
             Habit::Fails => return Err(LayerError::Settings("as scripted".into())),
             Habit::Panics => panic!("as scripted"),
         }

@@ -336,7 +336,8 @@ fn app(
         .wrap(from_fn(lets_go::of_its_buffer))
 }
 
-/// A file of facts, a purge, a user's removal, and sealing what stands in a collection may take so many times longer than other requests.
+/// A file of facts, a purge, a user's removal, and sealing what stands in a collection may take so many times longer than
+/// other requests.
 const TIMES_LONGER: u32 = 10;
 
 /// Gives a request up that takes longer than the settings allow.

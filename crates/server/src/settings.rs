@@ -56,8 +56,8 @@ pub struct RateSettings {
     pub requests_per_second: u32,
     /// Requests one key may make at once.
     pub burst_requests: u32,
-    /// Wrong keys a minute that one address may try, and that may be tried of one id from anywhere, before there is a wait;
-    /// 0 sets no limit. Who used a right key lately is not kept waiting.
+    /// Wrong keys a minute that one address may try before there is a wait; 0 sets no limit. Who used a right key lately is
+    /// not kept waiting.
     pub wrong_keys_per_minute: u32,
     /// Passphrases a minute that may be tried on one sealed collection; 0 sets no limit.
     pub passphrases_per_minute: u32,

@@ -10,7 +10,7 @@ use sqlx::PgPool;
 use tokio::sync::watch;
 
 use crate::bm25::Sheet;
-use crate::contents::Contents;
+use crate::contents::{Contents, Lacking};
 use crate::places::PassageId;
 use crate::sql;
 
@@ -95,29 +95,30 @@ impl Held {
         let bare = Known::bare(sql::sheet(db, user).await?, id);
         let passages = bare.sheet.passages();
         if passages > self.0.most_passages {
-            return Ok(self.keep(user, bare));
+            filling.takes_long();
+            return Ok(filling.keep(bare));
         }
         let bytes = passages * (space.map_or(0, |space| 2 * space.dimensions) + BYTES_OF_WORDS);
         if bytes > self.0.most_bytes {
             filling.takes_long();
             return Ok(Arc::new(bare));
         }
-        let old = filling.take().filter(|old| old.embedder == id);
-        let few = old.as_ref().is_some_and(|old| old.sheet.passages().abs_diff(passages) <= FEW);
+        let contents = match filling.take().filter(|old| old.embedder == id).map(Arc::unwrap_or_clone) {
+            Some(Known { sheet: old, contents: Some(contents), .. }) => contents.carried_over(&old, &bare.sheet),
+            _ => Contents::default(),
+        };
+        let lacking = contents.lacking(&bare.sheet);
+        let few = lacking.words.len() <= FEW && (id.is_none() || lacking.vectors.len() <= FEW);
         if !few {
             filling.takes_long();
         }
         // In a task of its own, which ends also when the question waits no longer.
         let filled = tokio::spawn(carried({
-            let (held, db) = (self.clone(), db.clone());
+            let db = db.clone();
             let Known { version, sheet, .. } = bare.clone();
             async move {
-                let contents = match old.map(Arc::unwrap_or_clone) {
-                    Some(Known { sheet: old, contents: Some(contents), .. }) => contents.carried_over(&old, &sheet),
-                    _ => Contents::default(),
-                };
-                let contents = with_what_is_missing(contents, &db, user, id, &sheet).await?;
-                let known = held.keep(user, Known { version, embedder: id, sheet, contents: Some(contents) });
+                let contents = with_what_is_missing(contents, lacking, &db, user, id, &sheet).await?;
+                let known = filling.keep(Known { version, embedder: id, sheet, contents: Some(contents) });
                 drop(filling);
                 Ok(known)
             }
@@ -187,6 +188,14 @@ impl Filling {
         Ok(Self { held: held.clone(), user, takes_long })
     }
 
+    /// Holds what was read, unless the user was let go of meanwhile.
+    fn keep(&self, known: Known) -> Arc<Known> {
+        let mine = self.takes_long.subscribe();
+        let is_mine = |slot: &Slot| slot.filling.as_ref().is_some_and(|filling| filling.same_channel(&mine));
+        let is_awaited = self.held.users().peek(&self.user).is_some_and(is_mine);
+        if is_awaited { self.held.keep(self.user, known) } else { Arc::new(known) }
+    }
+
     /// Lets nobody wait for it.
     fn takes_long(&self) {
         self.takes_long.send_replace(true);
@@ -223,13 +232,13 @@ impl Known {
 /// `contents` with what the database has of the passages on `sheet`, and is not in it.
 async fn with_what_is_missing(
     mut contents: Contents,
+    lacking: Lacking,
     db: &PgPool,
     user: UserId,
     embedder: Option<i16>,
     sheet: &Sheet,
 ) -> sqlx::Result<Contents> {
     let some = |ids: &[PassageId]| (ids.len() < sheet.passages()).then(|| ids.to_vec());
-    let lacking = contents.lacking(sheet);
     if let Some(embedder) = embedder
         && !lacking.vectors.is_empty()
     {
@@ -288,5 +297,23 @@ mod tests {
         assert!(Filling::begin(&held, berta).is_ok());
         drop(first);
         assert!(Filling::begin(&held, anna).is_ok());
+    }
+
+    #[test]
+    fn what_is_read_of_a_user_who_was_let_go_of_meanwhile_is_not_held() {
+        let held = Held::new(1 << 20, 100);
+        let anna = UserId(uuid::Uuid::from_u128(1));
+        let known = || Known::bare((1, Sheet::new(Vec::new())), None);
+        let is_held = || held.users().peek(&anna).is_some_and(|slot| slot.known.is_some());
+
+        let Ok(first) = Filling::begin(&held, anna) else { panic!("somebody else reads") };
+        held.let_go(anna);
+        first.keep(known());
+        assert!(!is_held());
+        let Ok(second) = Filling::begin(&held, anna) else { panic!("somebody else reads") };
+        first.keep(known());
+        assert!(!is_held(), "another one reads now");
+        second.keep(known());
+        assert!(is_held());
     }
 }

@@ -39,11 +39,8 @@ impl Vault for VaultLayer {
         let was_open = {
             let mut rooms = self.0.rooms();
             let room = rooms.entry(user).or_default();
-            match room.doors.get_mut(collection) {
-                Some(door) if door.keys.keys().eq(keys.keys()) => {
-                    door.until = until;
-                    true
-                }
+            match room.doors.get(collection) {
+                Some(door) if door.keys.keys().eq(keys.keys()) => true,
                 _ => {
                     room.doors.insert(collection.clone(), Door::new(keys, until));
                     false
@@ -55,6 +52,9 @@ impl Vault for VaultLayer {
             self.0.shut(user, collection);
         }
         let lacking = read?.without_vector();
+        if let Some(door) = self.0.rooms().get_mut(&user).and_then(|room| room.doors.get_mut(collection)) {
+            door.until = until;
+        }
         let rooms = Arc::clone(&self.0);
         let learning = tokio::spawn(carried(async move {
             if let Err(error) = rooms.learn(user).await {
@@ -114,6 +114,10 @@ impl Vault for VaultLayer {
 
     async fn session(&self, user: UserId, session: &SessionId) -> Result<Vec<Exchange>, VaultError> {
         Ok(self.0.current(user).await?.session(session))
+    }
+
+    async fn opens(&self, user: UserId, collection: &Collection, with: &UnlockWith) -> Result<(), VaultError> {
+        self.keys(user, collection, with).await.map(drop)
     }
 
     async fn new_key(
@@ -220,6 +224,7 @@ impl VaultLayer {
         to: Vec<WrapTo>,
     ) -> Result<Vec<(String, Vec<(u32, Vec<u8>)>)>, VaultError> {
         let owners = to.into_iter().map(Owner::of).collect::<Result<Vec<_>, _>>().map_err(refused)?;
+        let costs_much = owners.iter().any(|owner| matches!(owner, Owner::Passphrase(_)));
         let (collection, work) = (collection.clone(), self.0.settings.passphrase_work);
         let wrap = move || {
             let one = |owner: &Owner, version, key| {
@@ -236,14 +241,25 @@ impl VaultLayer {
             };
             owners.into_iter().map(all).collect::<Result<Vec<_>, SealError>>()
         };
-        self.aside(wrap).await?.map_err(refused)
+        self.aside(user, costs_much, wrap).await?.map_err(refused)
     }
 
-    /// Does what takes long aside from whatever else goes on, a few at a time: trying a passphrase takes a second and much
-    /// memory, on purpose.
-    async fn aside<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, VaultError> {
+    /// Does what takes long aside from whatever else goes on. What `costs_much` waits for its turn: a passphrase takes a second
+    /// and much memory, on purpose. A user has one turn at a time, so that nobody keeps all others waiting.
+    async fn aside<T: Send + 'static>(
+        &self,
+        user: UserId,
+        costs_much: bool,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, VaultError> {
         let broke_down = || VaultError::Layer(LayerError::Database(sqlx::Error::WorkerCrashed));
-        let turn = Arc::clone(&self.0.slow).acquire_owned().await.map_err(|_| broke_down())?;
+        let turn = if costs_much {
+            let own = Arc::clone(&self.0.rooms().entry(user).or_default().trying);
+            let own = own.lock_owned().await;
+            Some((own, Arc::clone(&self.0.slow).acquire_owned().await.map_err(|_| broke_down())?))
+        } else {
+            None
+        };
         let work = move || {
             let done = work();
             drop(turn);
@@ -301,7 +317,7 @@ impl VaultLayer {
                 _ => Err(fault.unwrap_or(SealError::WrongIdentity)),
             }
         };
-        self.aside(open).await?.map_err(refused)
+        self.aside(user, by_passphrase, open).await?.map_err(refused)
     }
 }
 

@@ -21,7 +21,7 @@ use crate::shelf::{Shelf, strand};
 use crate::vectors::Vectors;
 use crate::{PART_TOKENS, Settings, sql};
 
-/// So much that takes long goes on at once.
+/// So many passphrases are tried at once.
 const AT_ONCE: usize = 2;
 
 /// What is unlocked of all users.
@@ -29,7 +29,7 @@ pub(crate) struct Rooms {
     db: PgPool,
     pub(crate) embedder: Arc<dyn Embedder>,
     pub(crate) settings: Settings,
-    /// The right to do what takes long.
+    /// The right to try a passphrase.
     pub(crate) slow: Arc<Semaphore>,
     rooms: Mutex<HashMap<UserId, Room>>,
     background: OnceCell<Background>,
@@ -45,6 +45,8 @@ pub(crate) struct Room {
     /// Who reads what has changed, and who learns from it: one at a time each.
     reading: Arc<tokio::sync::Mutex<()>>,
     pub(crate) learning: bool,
+    /// Who tries a passphrase: one at a time.
+    pub(crate) trying: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// A collection that is unlocked.
@@ -120,7 +122,8 @@ impl Rooms {
         if was_open {
             room.shelf = Arc::default();
             room.stale = true;
-            if room.doors.is_empty() {
+            // Somebody who waits for their turn goes on waiting.
+            if room.doors.is_empty() && Arc::strong_count(&room.trying) == 1 {
                 rooms.remove(&user);
             }
         }

@@ -304,6 +304,26 @@ fn a_recipient_that_is_the_last_stays() {
 }
 
 #[test]
+fn a_key_is_not_rotated_under_a_passphrase_that_was_mistyped() {
+    story(async |server| {
+        server.post("/v1/collections/health/seal", json!({ "passphrase": "correct horse" })).await.expect(201);
+        says(server, "health", "clinic", SECRET, "Noted.").await;
+        let path = "/v1/collections/health/rotate";
+
+        let refused = server.post(path, json!({ "passphrase": "corect horse" })).await;
+
+        assert!(detail(&refused, 422).contains("passphrase"), "{}", refused.text);
+        let rotated = server.post(path, json!({ "passphrase": "correct horse" })).await.expect(200);
+        assert_eq!(rotated["key_version"], 2);
+        says(server, "health", "clinic", "My pulse is 61.", "Noted.").await;
+        let unlock = json!({ "passphrase": "correct horse" });
+        let unlocked = server.post("/v1/collections/health/unlock", unlock).await.expect(200);
+        assert_eq!((&unlocked["exchanges"], &unlocked["unreadable"]), (&json!(2), &json!([])), "{unlocked}");
+        assert!(found(server).await);
+    });
+}
+
+#[test]
 fn a_recipient_is_one_however_they_are_written_and_may_come_after_a_rotation() {
     story(async |server| {
         let (first, recipient) = identity();

@@ -146,14 +146,15 @@ const FILE: &str = "receipt.key";
 /// Writes the key for its owner alone; of two servers that do so at once, one wins, and both have its key. Nobody finds half
 /// a key, whenever the power goes.
 fn write_once(path: &Path, bytes: &[u8]) -> io::Result<Vec<u8>> {
-    let folder = path.parent().unwrap_or(Path::new("."));
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // For its owner alone from the beginning.
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(bytes)?;
     file.as_file().sync_all()?;
     match file.persist_noclobber(path) {
         Ok(_) => {
-            fs::File::open(folder)?.sync_all()?;
+            // Some file systems cannot; the key is written all the same.
+            let _ = fs::File::open(folder).and_then(|folder| folder.sync_all());
             Ok(bytes.to_vec())
         }
         Err(taken) if taken.error.kind() == io::ErrorKind::AlreadyExists => fs::read(path),

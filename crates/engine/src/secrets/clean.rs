@@ -254,9 +254,11 @@ fn is_written_out(text: &str) -> bool {
     let Some((kind, bytes)) = text.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,")) else {
         return false;
     };
+    const KINDS: [&str; 7] = ["application/", "audio/", "font/", "image/", "model/", "text/", "video/"];
     let in_kind = |byte: u8| byte.is_ascii_alphanumeric() || b"/+-.;=_".contains(&byte);
     let in_base64 = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=-_".contains(&byte);
-    kind.bytes().all(in_kind) && bytes.bytes().all(in_base64)
+    let is_kind = kind.len() <= 100 && KINDS.iter().any(|known| kind.starts_with(known)) && kind.bytes().all(in_kind);
+    is_kind && bytes.bytes().all(in_base64)
 }
 
 /// `statement` without its secrets: those in its words, and what it says a password is.
@@ -316,6 +318,7 @@ mod tests {
         assert_eq!(cleaned("data:image/png;base64,iVBORw0KGgo="), (false, false));
         for said in [
             format!("data: the key is {KEY}"),
+            format!("data:{KEY};base64,aGk="),
             format!("data:text/plain;base64,aGk= and {KEY}"),
             format!("data:,{KEY}"),
         ] {

@@ -159,7 +159,7 @@ pub(crate) async fn remove_recipient(
     Ok(Answer(memory.remove_recipient(who.user, &path.collection, &path.recipient).await?.into()))
 }
 
-/// Writes with a new key from now on. Works while it is locked; a passphrase has to be told again.
+/// Writes with a new key from now on. Works while it is locked; a passphrase has to be told again, the same as before.
 #[utoipa::path(
     operation_id = "rotate_sealed", tag = "vault", security(("key" = ["write"])), params(CollectionPath),
     responses((status = 200, description = "The sealed collection", body = SealedAnswer)),
@@ -168,10 +168,14 @@ pub(crate) async fn remove_recipient(
 pub(crate) async fn rotate(
     who: Writer,
     memory: Data<Memory>,
+    door: Data<Door>,
     path: Path<CollectionPath>,
     body: Json<RotateSealedBody>,
 ) -> Result<Answer<SealedAnswer>, ApiError> {
     let passphrase = body.into_inner().passphrase.map(|passphrase| WrapTo::Passphrase(passphrase.0));
+    if passphrase.is_some() {
+        door.rates.may_try_passphrase(who.user, &path.collection)?;
+    }
     Ok(Answer(memory.rotate(who.user, &path.collection, passphrase).await?.into()))
 }
 

@@ -223,6 +223,16 @@ impl Report {
         if self.problem_count() > 0 {
             text.push_str(&format!("\nnot readable: {}", grouped(self.problem_count())));
         }
+        let secrets: u64 = self.sent.secrets.values().sum();
+        if secrets > 0 {
+            let kinds = self.sent.secrets.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+            let fate = match self.sent.secret_policy.as_str() {
+                "allow" => "kept",
+                "seal" => "sealed",
+                _ => "left out",
+            };
+            text.push_str(&format!("\n{} {fate}: {kinds} (`skymem secrets` says why)", counted(secrets, "secret")));
+        }
         text
     }
 
@@ -253,6 +263,7 @@ impl Report {
             "differing": self.sent.differing,
             "not_kept": self.sent.not_kept,
             "left_out": self.found.left_out,
+            "secrets": { "policy": self.sent.secret_policy, "found": self.sent.secrets },
             "problems": self.problem_count(),
             "first_problems": self.problems,
             "still_being_learned": left,
@@ -307,5 +318,18 @@ mod tests {
         assert!(text(Some(2), true).contains("could not be learned"));
         assert!(text(None, false).contains("does not say"));
         assert_eq!(Report::default().json(false, None)["still_being_learned"], Value::Null);
+    }
+
+    #[test]
+    fn secrets_are_told_with_what_became_of_them() {
+        let mut report = Report::default();
+        assert!(!report.summary(false).contains("secret"));
+        for (policy, kind) in [("redact", "card"), ("redact", "password"), ("seal", "card")] {
+            let secrets = [(kind.to_owned(), 2)].into_iter().collect();
+            report.sent.add(SentSoFar { secrets, secret_policy: policy.into(), ..SentSoFar::default() });
+            report.sent.add(SentSoFar::default());
+        }
+        assert!(report.summary(false).contains("6 secrets sealed: card, password"), "{}", report.summary(false));
+        assert_eq!(report.json(false, None)["secrets"]["found"], json!({ "card": 4, "password": 2 }));
     }
 }

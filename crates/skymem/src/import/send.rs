@@ -1,5 +1,6 @@
 //! Sends turns to a server in batches, patiently.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -10,6 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{ImportedTurn, Problem};
 use crate::client::{CallError, Client};
+use crate::output::text_at;
 
 /// Sends to one server what comes from one file.
 pub(crate) struct Sender {
@@ -29,6 +31,10 @@ pub(crate) struct SentSoFar {
     pub(crate) differing: u64,
     /// Purged for good earlier, or of a session that memory leaves alone.
     pub(crate) not_kept: u64,
+    /// Secrets in what was recorded, by kind.
+    pub(crate) secrets: BTreeMap<String, u64>,
+    /// What became of them: `redact`, `seal` or `allow`; empty when there was none.
+    pub(crate) secret_policy: String,
     /// Refused by the server.
     pub(crate) refused: Vec<Problem>,
 }
@@ -40,6 +46,12 @@ impl SentSoFar {
         self.already += other.already;
         self.differing += other.differing;
         self.not_kept += other.not_kept;
+        for (kind, count) in other.secrets {
+            *self.secrets.entry(kind).or_default() += count;
+        }
+        if !other.secret_policy.is_empty() {
+            self.secret_policy = other.secret_policy;
+        }
         self.refused.extend(other.refused);
     }
 }
@@ -134,7 +146,10 @@ fn read_answer(answer: &Value, batch: &[ImportedTurn]) -> Result<SentSoFar> {
         Some(Problem { place: batch.get(index)?.place, reason })
     });
     let (differing, not_kept) = (count("differing").unwrap_or(0), count("not_kept").unwrap_or(0));
-    Ok(SentSoFar { recorded, already, differing, not_kept, refused: refused.collect() })
+    let secrets = answer.pointer("/secrets/found").and_then(Value::as_object).into_iter().flatten();
+    let secrets = secrets.filter_map(|(kind, count)| Some((kind.clone(), count.as_u64()?))).collect();
+    let secret_policy = text_at(answer, "/secrets/policy").to_owned();
+    Ok(SentSoFar { recorded, already, differing, not_kept, secrets, secret_policy, refused: refused.collect() })
 }
 
 #[derive(Serialize)]
@@ -270,12 +285,17 @@ mod tests {
         let (url, server) = scripted(vec![
             ("503 Service Unavailable", json!({})),
             ("429 Too Many Requests", json!({})),
-            ("200 OK", json!({"recorded": 1, "already": 1, "not_kept": 0, "refused": []})),
+            (
+                "200 OK",
+                json!({"recorded": 1, "already": 1, "not_kept": 0, "refused": [],
+                              "secrets": {"policy": "redact", "found": {"card": 2}}}),
+            ),
         ]);
 
         let sent = sender(&url).send(&[turn(1), turn(2)]).await.unwrap();
 
         assert_eq!((sent.recorded, sent.already), (1, 1));
+        assert_eq!((sent.secrets.get("card"), sent.secret_policy.as_str()), (Some(&2), "redact"));
         let seen = server.join().unwrap();
         assert_eq!(seen[0], seen[2]);
         assert_eq!(seen[0]["turns"][1]["client_id"], "2");

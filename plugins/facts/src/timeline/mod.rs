@@ -23,8 +23,8 @@ use self::line::{Line, Segment};
 /// Since when something holds of which it is only known until when: the day before it ended.
 const KNOWN_BEFORE_THE_END: TimeDelta = TimeDelta::days(1);
 
-/// So many claims that name no value are heeded of a predicate with many values, those said last: each of them is about
-/// every value, and supports what it ends.
+/// So many ends that name no value are heeded of a predicate with many values, those said last: each of them supports what it
+/// ends, which is every value, and thousands of them would take gigabytes.
 const MOST_ABOUT_ALL: usize = 100;
 
 /// One claim about the subject and predicate, as the fold needs it.
@@ -50,8 +50,8 @@ pub(crate) enum What {
 }
 
 impl What {
-    fn names_no_value(self) -> bool {
-        matches!(self, Self::Ends { object: None, .. } | Self::NeverHeld { object: None, .. })
+    fn ends_whatever_holds(self) -> bool {
+        matches!(self, Self::Ends { object: None, .. })
     }
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct Held {
 pub(crate) fn fold(told: &[Told], single: bool) -> Vec<Held> {
     let mut folding =
         Folding { told, single, entries: Vec::new(), lines: BTreeMap::new(), gone: Vec::new(), withdrawn: Vec::new() };
-    let is_about_all = |told: &Told| !single && told.what.names_no_value();
+    let is_about_all = |told: &Told| !single && told.withdrawn_at.is_none() && told.what.ends_whatever_holds();
     let mut unheeded = told.iter().filter(|told| is_about_all(told)).count().saturating_sub(MOST_ABOUT_ALL);
     for (place, told) in told.iter().enumerate() {
         if unheeded > 0 && is_about_all(told) {

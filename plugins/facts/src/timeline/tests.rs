@@ -360,6 +360,16 @@ fn what_ends_everything_over_and_over_costs_no_more_for_every_value() {
 }
 
 #[test]
+fn what_is_no_longer_said_and_what_was_taken_back_is_not_counted_among_the_ends_of_everything() {
+    let sweeping = |said: i64| ends(said, None, Some(said));
+    let withdrawn = |said| Told { withdrawn_at: Some(day(said)), ..sweeping(said) };
+    let many = || 100_i64..100 + MOST_ABOUT_ALL as i64;
+
+    check_many([vec![since(1, BONN, 0), sweeping(9)], many().map(withdrawn).collect()].concat(), "Bonn 0-9 x2");
+    check_many([vec![since(1, BONN, 0), never(9, None)], many().map(sweeping).collect()].concat(), "!Bonn 0- x1");
+}
+
+#[test]
 fn what_ends_as_it_begins_never_held() {
     check(vec![between(9, BONN, 5, 5)], "");
     check(vec![between(9, BONN, 5, 6)], "Bonn 5-6 x1");

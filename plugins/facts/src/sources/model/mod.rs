@@ -24,11 +24,14 @@ const TRIES: usize = 2;
 const MOST_TOLD: usize = 12_000;
 const MOST_REPEATED: usize = 2_000;
 
-/// How many facts of one exchange are believed, by how much is said in it. Few sizes: model servers prepare each schema once.
-const MOST_FACTS: [usize; 4] = [4, 8, 16, 30];
+/// How many facts of one exchange are asked for, by how much is said in it. Few sizes: model servers prepare each schema once.
+const SIZES: [usize; 4] = [4, 8, 16, MOST_FACTS];
 
-/// How many bytes hold one fact, in a close list ("tea, cocoa, ale"). Bytes, as a Chinese character says what a word does.
-const BYTES_OF_A_FACT: usize = 10;
+/// How many are believed.
+const MOST_FACTS: usize = 30;
+
+/// How many bytes hold one fact in the closest list there is ("tea, cod", or a Chinese character with its comma).
+const BYTES_OF_A_FACT: usize = 6;
 
 /// How sure a fact is that a model read out of a text.
 const CONFIDENCE: f32 = 0.7;
@@ -100,8 +103,7 @@ fn question(said: &[&Turn], said_at: DateTime<Utc>) -> ChatRequest {
 fn most_facts(said: &[&Turn]) -> usize {
     let bytes: usize = said.iter().map(|turn| turn.text.len()).sum();
     let fits = |most: &usize| *most * BYTES_OF_A_FACT > bytes;
-    let [.., most] = MOST_FACTS;
-    MOST_FACTS.into_iter().find(fits).unwrap_or(most)
+    SIZES.into_iter().find(fits).unwrap_or(MOST_FACTS)
 }
 
 fn schema(most_facts: usize) -> serde_json::Value {
@@ -213,7 +215,7 @@ fn parse(answer: &ChatAnswer) -> Result<Answer, String> {
 fn believed(answer: Answer, said: &[&Turn], said_at: DateTime<Utc>) -> Vec<Found> {
     let ground = Ground::of(said, said_at);
     let mut found: Vec<Found> = Vec::new();
-    for told in answer.facts.into_iter().take(most_facts(said)) {
+    for told in answer.facts.into_iter().take(MOST_FACTS) {
         let Some(statement) = statement(&told, &ground, said_at) else { continue };
         if statement.check().is_ok() && !found.iter().any(|other| other.statement == statement) {
             found.push(Found { statement, confidence: CONFIDENCE });
