@@ -115,7 +115,8 @@ pub(crate) fn exists(folder: &Path) -> bool {
     folder.is_dir()
 }
 
-/// Makes `folder` with `files` in it, all or nothing.
+/// Makes `folder` with `files` in it, all or nothing. When somebody else has made it meanwhile, another server on the same
+/// folder, theirs stays.
 pub(crate) fn make(folder: &Path, files: &BTreeMap<FileName, String>) -> io::Result<()> {
     let root = folder.parent().ok_or(io::ErrorKind::InvalidInput)?;
     fs::create_dir_all(root)?;
@@ -130,7 +131,8 @@ pub(crate) fn make(folder: &Path, files: &BTreeMap<FileName, String>) -> io::Res
     let draft = draft.keep();
     if let Err(error) = fs::rename(&draft, folder) {
         fs::remove_dir_all(&draft)?;
-        return Err(error);
+        let is_theirs = error.kind() == io::ErrorKind::DirectoryNotEmpty && exists(folder);
+        return if is_theirs { Ok(()) } else { Err(error) };
     }
     sync_folder(root)
 }
@@ -337,4 +339,24 @@ fn modified_at(metadata: &Metadata) -> DateTime<Utc> {
 
 fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_who_make_a_folder_at_once_one_makes_it_and_both_have_it() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("ben");
+        let with = |text: &str| BTreeMap::from([("NOW.md".parse().unwrap(), text.to_owned())]);
+
+        make(&folder, &with("first")).unwrap();
+        make(&folder, &with("second")).unwrap();
+
+        assert_eq!(fs::read_to_string(folder.join("NOW.md")).unwrap(), "first");
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1, "no draft stays");
+        fs::write(root.path().join("eva"), "no folder").unwrap();
+        assert!(make(&root.path().join("eva"), &with("x")).is_err());
+    }
 }
