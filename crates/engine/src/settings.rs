@@ -45,7 +45,7 @@ pub struct ContextSettings {
     pub embed_deadline_ms: u64,
     /// What all layers together may take to answer; who is later is left out and named.
     pub recall_deadline_ms: u64,
-    /// What a single layer may take, by its name, when that is less.
+    /// What a single layer may take, by its name, when that is less; with 0 it always counts as late.
     pub layer_deadline_ms: BTreeMap<String, u64>,
     /// What a single layer may spend of the budget, by its name, in hundredths; 100 for layers that are not named. A
     /// layer that is always loaded spends no more; others may once all have bought.

@@ -46,7 +46,11 @@ where
         let own = own.map_or(deadlines.whole, |ms| Duration::from_millis(*ms));
         let answer = question(Arc::clone(layer));
         let started = Instant::now();
-        let task = asked.spawn(carried(async move { (timeout(own, answer).await.ok(), started.elapsed()) }));
+        let in_time = async move {
+            // Timers are coarser than some answers are quick.
+            if own.is_zero() { None } else { timeout(own, answer).await.ok() }
+        };
+        let task = asked.spawn(carried(async move { (in_time.await, started.elapsed()) }));
         places.insert(task.id(), place);
     }
     let mut outcomes: Vec<Outcome<T>> = layers.iter().map(|_| Outcome::Late(deadlines.whole)).collect();
