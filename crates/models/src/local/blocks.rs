@@ -1,9 +1,9 @@
 //! Products with packed weights: whole numbers of four bits in blocks of 32, each block with a scale.
 //!
-//! A question is short, so that its pass takes as long as its weights take to come from memory and be multiplied. Packed
-//! they are an eighth of what they were as `f32`, and whole numbers of 16 bits are multiplied twice as many at a time.
-//! What they are multiplied with is rounded to 16 bits as well, by the largest number of each block, which changes no
-//! vector by more than its last digits.
+//! A question is short, so that its pass takes as long as its weights take to come from memory and be multiplied. They stay
+//! packed, two to a byte, and what they are multiplied with is rounded to eight bits, by the largest number of each block:
+//! machines multiply four times as many of those at a time as floats. The program that the weights were published with
+//! rounds the same way.
 
 use half::f16;
 use pulp::{Arch, Simd, WithSimd};
@@ -17,6 +17,11 @@ pub(crate) const BLOCK_BYTES: usize = 18;
 const HALF: usize = BLOCK / 2;
 /// Outputs that are made side by side.
 const LANES: usize = 16;
+/// Numbers that are multiplied and summed in one go, one of each quarter of a block.
+const FOUR: usize = 4;
+const QUARTER: usize = BLOCK / FOUR;
+/// Groups of [`FOUR`] whose weights are the low halves of a block's bytes, and as many of the high ones.
+const FOURS: usize = QUARTER / 2;
 /// Rows that are multiplied with the same weights side by side: their sums fit into the registers.
 const ROWS: usize = 8;
 
@@ -32,8 +37,9 @@ pub(crate) struct Packed {
 #[derive(Clone)]
 #[repr(C, align(64))]
 struct Block {
-    /// Of the inputs `n` and `n + 16`, the weights for each output beside each other.
-    weights: [[i8; 2 * LANES]; HALF],
+    /// Of the inputs `n` of each quarter and, in the high halves, of those four further on: the weights for each output
+    /// beside each other, moved up by eight.
+    weights: [[u8; FOUR * LANES]; FOURS],
     scales: [f32; LANES],
 }
 
@@ -46,8 +52,10 @@ pub(crate) struct Rounded {
 /// 32 consecutive numbers of a row.
 #[derive(Clone, Copy, Default)]
 struct Part {
-    /// The numbers `n` and `n + 16`, in the lower and the upper sixteen bits.
-    pairs: [u32; HALF],
+    /// The numbers `n` of each quarter, as signed bytes.
+    fours: [u32; QUARTER],
+    /// What there is too much when weights that are moved up by eight are multiplied with them, taken away.
+    start: i32,
     scale: f32,
 }
 
@@ -56,7 +64,7 @@ impl Packed {
     pub(crate) fn of<'a>(inputs: usize, outputs: impl IntoIterator<Item = &'a [u8]>) -> Result<Self, String> {
         let odd = || "its sizes are none that packed weights have".to_owned();
         let across = inputs / BLOCK;
-        let empty = Block { weights: [[0; 2 * LANES]; HALF], scales: [0.0; LANES] };
+        let empty = Block { weights: [[0; FOUR * LANES]; FOURS], scales: [0.0; LANES] };
         let (mut blocks, mut count) = (Vec::new(), 0_usize);
         for (output, row) in outputs.into_iter().enumerate() {
             let (row, rest) = row.as_chunks::<BLOCK_BYTES>();
@@ -70,9 +78,12 @@ impl Packed {
             }
             for (block, &[scale_low, scale_high, ref halves @ ..]) in strip.iter_mut().zip(row) {
                 block.scales[lane] = f16::from_le_bytes([scale_low, scale_high]).to_f32();
-                for (weights, byte) in block.weights.iter_mut().zip(halves) {
-                    weights[2 * lane] = (byte & 0x0F) as i8 - 8;
-                    weights[2 * lane + 1] = (byte >> 4) as i8 - 8;
+                let weight = |input: usize| if input < HALF { halves[input] & 0x0F } else { halves[input - HALF] >> 4 };
+                for (first, weights) in block.weights.iter_mut().enumerate() {
+                    for (quarter, byte) in weights[FOUR * lane..][..FOUR].iter_mut().enumerate() {
+                        let input = quarter * QUARTER + first;
+                        *byte = weight(input) | weight(input + FOURS) << 4;
+                    }
                 }
             }
             count += 1;
@@ -126,23 +137,29 @@ impl Rounded {
 impl Part {
     #[inline(always)]
     fn of(numbers: &[f32; BLOCK]) -> Self {
-        const MOST: f32 = 32_767.0;
+        const MOST: f32 = 127.0;
         // Adding this leaves a whole number in the lower bits.
         const ROUNDER: f32 = 12_582_912.0;
-        let (first, second) = numbers.split_at(HALF);
-        let mut largest = [0.0_f32; HALF];
-        for ((largest, a), b) in largest.iter_mut().zip(first).zip(second) {
-            *largest = largest.max(a.abs()).max(b.abs());
+        let quarters = numbers.as_chunks::<QUARTER>().0;
+        let mut largest = [0.0_f32; QUARTER];
+        for quarter in quarters {
+            for (largest, number) in largest.iter_mut().zip(quarter) {
+                *largest = largest.max(number.abs());
+            }
         }
         let largest = largest.into_iter().fold(0.0, f32::max);
         // What is smaller is nothing, and would be more than there is when turned around.
         let up = if largest > 1e-30 { MOST / largest } else { 0.0 };
-        let mut pairs = [0; HALF];
-        for ((pair, a), b) in pairs.iter_mut().zip(first).zip(second) {
-            let whole = |x: f32| (x * up + ROUNDER).to_bits();
-            *pair = whole(*a) & 0xFFFF | whole(*b) << 16;
+        let (mut fours, mut sums) = ([0_u32; QUARTER], [0.0_f32; QUARTER]);
+        for quarter in quarters.iter().rev() {
+            for ((four, sum), number) in fours.iter_mut().zip(&mut sums).zip(quarter) {
+                let rounded = number * up + ROUNDER;
+                *four = *four << 8 | rounded.to_bits() & 0xFF;
+                *sum += rounded - ROUNDER;
+            }
         }
-        Self { pairs, scale: largest / MOST }
+        let sum = sums.into_iter().fold(0.0, |all, sum| all + sum) as i32;
+        Self { fours, start: -8 * sum, scale: largest / MOST }
     }
 }
 
@@ -213,11 +230,15 @@ fn plainly<const R: usize>(rows: [&[Part]; R], blocks: &[Block], out: &mut [f32]
     for (at, block) in blocks.iter().enumerate() {
         for (row, sums) in rows.iter().zip(&mut sums) {
             let part = &row[at];
-            let mut whole = [0_i32; LANES];
-            for (weights, pair) in block.weights.iter().zip(part.pairs) {
-                let (first, second) = (i32::from(pair as i16), i32::from((pair >> 16) as i16));
-                for (whole, [a, b]) in whole.iter_mut().zip(weights.as_chunks::<2>().0) {
-                    *whole += i32::from(*a) * first + i32::from(*b) * second;
+            let mut whole = [part.start; LANES];
+            let (low, high) = part.fours.split_at(FOURS);
+            for (weights, (low, high)) in block.weights.iter().zip(low.iter().zip(high)) {
+                let (low, high) = (low.to_le_bytes(), high.to_le_bytes());
+                for (whole, weights) in whole.iter_mut().zip(weights.as_chunks::<FOUR>().0) {
+                    for (weight, (low, high)) in weights.iter().zip(low.iter().zip(high)) {
+                        *whole += i32::from(weight & 0x0F) * i32::from(low.cast_signed());
+                        *whole += i32::from(weight >> 4) * i32::from(high.cast_signed());
+                    }
                 }
             }
             for ((sum, whole), scale) in sums.iter_mut().zip(whole).zip(block.scales) {
@@ -235,10 +256,11 @@ fn plainly<const R: usize>(rows: [&[Part]; R], blocks: &[Block], out: &mut [f32]
 mod x86 {
     use std::arch::x86_64::*;
 
-    use super::{Block, HALF, LANES, Part};
+    use super::{Block, FOUR, FOURS, LANES, Part};
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
     pub(super) fn with_vnni<const R: usize>(rows: [&[Part]; R], blocks: &[Block], out: &mut [f32], step: usize) {
+        let halves = _mm512_set1_epi8(0x0F);
         let mut sums = [_mm512_setzero_ps(); R];
         for at in 0..blocks.len() {
             let block = &blocks[at];
@@ -247,13 +269,21 @@ mod x86 {
                 parts[row] = &rows[row][at];
             }
             let mut whole = [_mm512_setzero_si512(); R];
-            for pair in 0..HALF {
-                // SAFETY: it reads the 32 bytes of these weights.
-                let weights = unsafe { _mm256_loadu_si256(block.weights[pair].as_ptr().cast()) };
-                let weights = _mm512_cvtepi8_epi16(weights);
+            for row in 0..R {
+                whole[row] = _mm512_set1_epi32(parts[row].start);
+            }
+            for four in 0..FOURS {
+                // SAFETY: it reads the 64 bytes of these weights.
+                let weights = unsafe { _mm512_loadu_si512(block.weights[four].as_ptr().cast()) };
+                let low = _mm512_and_si512(weights, halves);
+                let high = _mm512_and_si512(_mm512_srli_epi16::<4>(weights), halves);
                 for row in 0..R {
-                    let two = _mm512_set1_epi32(parts[row].pairs[pair].cast_signed());
-                    whole[row] = _mm512_dpwssd_epi32(whole[row], weights, two);
+                    let numbers = _mm512_set1_epi32(parts[row].fours[four].cast_signed());
+                    whole[row] = _mm512_dpbusd_epi32(whole[row], low, numbers);
+                }
+                for row in 0..R {
+                    let numbers = _mm512_set1_epi32(parts[row].fours[FOURS + four].cast_signed());
+                    whole[row] = _mm512_dpbusd_epi32(whole[row], high, numbers);
                 }
             }
             // SAFETY: it reads the sixteen scales.
@@ -273,6 +303,8 @@ mod x86 {
     #[target_feature(enable = "avx2,fma")]
     pub(super) fn with_avx2<const R: usize>(rows: [&[Part]; R], blocks: &[Block], out: &mut [f32], step: usize) {
         const EIGHT: usize = LANES / 2;
+        let halves = _mm256_set1_epi8(0x0F);
+        let ones = _mm256_set1_epi16(1);
         for half in 0..2 {
             let mut sums = [_mm256_setzero_ps(); R];
             for at in 0..blocks.len() {
@@ -281,14 +313,21 @@ mod x86 {
                 for row in 1..R {
                     parts[row] = &rows[row][at];
                 }
-                let mut whole = [_mm256_setzero_si256(); R];
-                for pair in 0..HALF {
-                    let weights = &block.weights[pair][half * LANES..][..LANES];
-                    // SAFETY: it reads the sixteen bytes of these weights.
-                    let weights = _mm256_cvtepi8_epi16(unsafe { _mm_loadu_si128(weights.as_ptr().cast()) });
+                let mut pairs = [_mm256_setzero_si256(); R];
+                for four in 0..FOURS {
+                    let weights = &block.weights[four][half * FOUR * EIGHT..][..FOUR * EIGHT];
+                    // SAFETY: it reads the 32 bytes of these weights.
+                    let weights = unsafe { _mm256_loadu_si256(weights.as_ptr().cast()) };
+                    let low = _mm256_and_si256(weights, halves);
+                    let high = _mm256_and_si256(_mm256_srli_epi16::<4>(weights), halves);
+                    // Two products are at most 2 * 15 * 127, and eight of those are added up: sixteen bits hold them.
                     for row in 0..R {
-                        let two = _mm256_set1_epi32(parts[row].pairs[pair].cast_signed());
-                        whole[row] = _mm256_add_epi32(whole[row], _mm256_madd_epi16(weights, two));
+                        let numbers = _mm256_set1_epi32(parts[row].fours[four].cast_signed());
+                        pairs[row] = _mm256_add_epi16(pairs[row], _mm256_maddubs_epi16(low, numbers));
+                    }
+                    for row in 0..R {
+                        let numbers = _mm256_set1_epi32(parts[row].fours[FOURS + four].cast_signed());
+                        pairs[row] = _mm256_add_epi16(pairs[row], _mm256_maddubs_epi16(high, numbers));
                     }
                 }
                 let scales = &block.scales[half * EIGHT..][..EIGHT];
@@ -296,7 +335,9 @@ mod x86 {
                 let scales = unsafe { _mm256_loadu_ps(scales.as_ptr()) };
                 for row in 0..R {
                     let scales = _mm256_mul_ps(scales, _mm256_set1_ps(parts[row].scale));
-                    sums[row] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(whole[row]), scales, sums[row]);
+                    let whole = _mm256_madd_epi16(pairs[row], ones);
+                    let whole = _mm256_add_epi32(whole, _mm256_set1_epi32(parts[row].start));
+                    sums[row] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(whole), scales, sums[row]);
                 }
             }
             for row in 0..R {
@@ -320,6 +361,16 @@ mod tests {
             (state >> 8) as f32 / (1_u32 << 24) as f32 - 0.5
         };
         (0..count).map(|place| next() * if place % 97 == 0 { 40.0 } else { 1.0 }).collect()
+    }
+
+    /// As they are multiplied: whole multiples of a 127th of the largest number in their block.
+    fn in_steps(row: &[f32]) -> Vec<f64> {
+        let block = |block: &[f32]| {
+            let largest = block.iter().fold(0.0_f32, |largest, x| largest.max(x.abs()));
+            let steps = block.iter().map(move |x| (x * (127.0 / largest)).round_ties_even());
+            steps.map(move |step| f64::from(step) * f64::from(largest) / 127.0).collect::<Vec<_>>()
+        };
+        row.chunks_exact(BLOCK).flat_map(block).collect()
     }
 
     /// A row as in a file, and the weights in it.
@@ -350,11 +401,28 @@ mod tests {
                 matrix.apply_on(unit, &rows, &mut out, &mut Rounded::default());
 
                 for (row, out) in rows.chunks_exact(inputs).zip(out.chunks_exact(outputs)) {
+                    let row = in_steps(row);
                     for (own, weights) in out.iter().zip(&weights) {
-                        let exact: f64 = row.iter().zip(weights).map(|(x, w)| f64::from(*x) * f64::from(*w)).sum();
-                        assert!((f64::from(*own) - exact).abs() < 2e-3, "{unit:?}, {tokens} rows: {own}, not {exact}");
+                        let exact: f64 = row.iter().zip(weights).map(|(x, w)| x * f64::from(*w)).sum();
+                        assert!((f64::from(*own) - exact).abs() < 1e-4, "{unit:?}, {tokens} rows: {own}, not {exact}");
                     }
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn the_largest_products_do_not_overflow_on_any_unit() {
+        for (halves, weight) in [(0xFF, 7.0), (0x00, -8.0)] {
+            let mut row = f16::ONE.to_le_bytes().to_vec();
+            row.resize(BLOCK_BYTES, halves);
+            let matrix = Packed::of(BLOCK, vec![row.as_slice(); LANES]).unwrap();
+            for (unit, number) in Unit::all().flat_map(|unit| [(unit, 127.0), (unit, -127.0)]) {
+                let mut out = vec![f32::NAN; LANES];
+
+                matrix.apply_on(unit, &[number; BLOCK], &mut out, &mut Rounded::default());
+
+                assert_eq!(out, [32.0 * number * weight; LANES], "{unit:?}");
             }
         }
     }
