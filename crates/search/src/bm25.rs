@@ -94,21 +94,30 @@ pub struct Sheet {
     ids: Vec<PassageId>,
     measures: Vec<Measure>,
     mean_words: f32,
-    /// Pairs of a passage and one that follows it, sorted.
-    follows: Vec<(Place, Place)>,
+    /// Those that follow another one, by that one.
+    followers: Vec<Place>,
+    /// Where among them those of each passage begin, and where the last one's end.
+    first_follower: Vec<u32>,
 }
 
 impl Sheet {
     /// Of passages, each with the one that it follows, in any order.
     pub fn new(mut passages: Vec<(PassageId, Option<PassageId>, Measure)>) -> Self {
         passages.sort_unstable_by_key(|(id, ..)| *id);
-        let mut sheet = Self { ids: Vec::new(), measures: Vec::new(), mean_words: 1.0, follows: Vec::new() };
-        sheet.ids.extend(passages.iter().map(|(id, ..)| *id));
-        sheet.measures.extend(passages.iter().map(|(.., measure)| *measure));
+        let ids: Vec<PassageId> = passages.iter().map(|(id, ..)| *id).collect();
+        let measures = passages.iter().map(|(.., measure)| *measure).collect();
+        let mut sheet =
+            Self { ids, measures, mean_words: 1.0, followers: Vec::new(), first_follower: vec![0; passages.len() + 1] };
         let follows =
             (0..).zip(&passages).filter_map(|(place, (_, followed, _))| Some((sheet.place((*followed)?)?, place)));
-        sheet.follows = follows.collect();
-        sheet.follows.sort_unstable();
+        let mut follows: Vec<(Place, Place)> = follows.collect();
+        follows.sort_unstable();
+        let mut before = 0;
+        for (place, first) in (0..).zip(&mut sheet.first_follower) {
+            before += follows[before as usize..].iter().take_while(|(followed, _)| *followed < place).count() as u32;
+            *first = before;
+        }
+        sheet.followers = follows.into_iter().map(|(_, follower)| follower).collect();
         let all: f32 = sheet.measures.iter().map(|measure| measure.words).sum();
         sheet.mean_words = (all / sheet.measures.len().max(1) as f32).max(1.0);
         sheet
@@ -163,8 +172,10 @@ impl Sheet {
 
     /// The passages that follow one: the answer to a question, in all its parts.
     pub fn followers(&self, place: Place) -> impl Iterator<Item = Place> + '_ {
-        let first = self.follows.partition_point(|(followed, _)| *followed < place);
-        self.follows[first..].iter().take_while(move |(followed, _)| *followed == place).map(|(_, follower)| *follower)
+        let border =
+            |place: usize| self.first_follower.get(place).map_or(self.followers.len(), |&first| first as usize);
+        let place = place as usize;
+        self.followers[border(place)..border(place.saturating_add(1))].iter().copied()
     }
 }
 

@@ -146,25 +146,27 @@ pub fn choose(candidates: &mut [Candidate], choice: Choice) -> Vec<Candidate> {
             continue;
         }
         let key = Key::of(&candidate.passage, choice.unit);
-        let content = Content::of(&candidate.passage.text);
         let fate = if keys.contains(&key) {
             // Part of what is recalled already.
             Fate::Recalled
         } else if candidate.score < choice.least_score {
             Fate::BelowThreshold
-        } else if contents.iter().any(|other| other.is_nearly(&content)) {
-            Fate::Duplicate
-        } else if chosen.len() < choice.limit {
-            keys.insert(key);
-            contents.push(content);
-            chosen.push(at);
-            Fate::Recalled
-        } else if candidate.decay < 1.0
-            && chosen.last().is_some_and(|&last| candidate.relevance > candidates[last].score)
-        {
-            Fate::Decayed
         } else {
-            Fate::BelowLimit
+            let content = Content::of(&candidate.passage.text);
+            if contents.iter().any(|other| other.is_nearly(&content)) {
+                Fate::Duplicate
+            } else if chosen.len() < choice.limit {
+                keys.insert(key);
+                contents.push(content);
+                chosen.push(at);
+                Fate::Recalled
+            } else if candidate.decay < 1.0
+                && chosen.last().is_some_and(|&last| candidate.relevance > candidates[last].score)
+            {
+                Fate::Decayed
+            } else {
+                Fate::BelowLimit
+            }
         };
         candidates[at].fate = fate;
     }

@@ -5,7 +5,7 @@
 use half::f16;
 use pulp::{Arch, Simd, WithSimd};
 
-use crate::places::Place;
+use crate::places::{ByPlace, Place};
 
 /// Vectors, a row for each place.
 #[derive(Clone, Copy)]
@@ -13,6 +13,34 @@ pub(crate) struct Rows<'a> {
     pub(crate) vectors: &'a [f16],
     pub(crate) has_vector: &'a [bool],
     pub(crate) dimensions: usize,
+}
+
+/// Below so many rows, another processor begins too late to help.
+const WORTH_A_THREAD: usize = 4_096;
+/// More processors than this wait for memory.
+const MOST_THREADS: usize = 4;
+
+/// Notes the inner product of `question` and each row that has a vector. They come from memory at the pace of a processor, so
+/// that several have them sooner.
+pub(crate) fn compare_all(question: &[f32], rows: Rows<'_>, found: &mut ByPlace<f32>) {
+    let all = rows.has_vector.len();
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = (all / WORTH_A_THREAD).clamp(1, processors.min(MOST_THREADS));
+    let size = all.div_ceil(threads).max(1);
+    std::thread::scope(|scope| {
+        let vectors = rows.vectors.chunks(size * rows.dimensions.max(1));
+        let mut parts = found.pieces_mut(size).zip(vectors.zip(rows.has_vector.chunks(size)));
+        let own = parts.next();
+        let compare_part = |(found, (vectors, has_vector)): (&mut [Option<f32>], (&[f16], &[bool]))| {
+            let rows = Rows { vectors, has_vector, ..rows };
+            let places = (0..).take(found.len());
+            compare(question, rows, places, |place, cosine| found[place as usize] = Some(cosine));
+        };
+        for part in parts {
+            scope.spawn(move || compare_part(part));
+        }
+        own.map(compare_part);
+    });
 }
 
 /// Tells `found` the inner product of `question` and the row of each of `places` that has a vector.
@@ -90,6 +118,24 @@ mod tests {
             let half = f16::from_bits(bits);
             if half.is_finite() {
                 assert_eq!((shrunk(half) * SHRUNK).to_bits(), half.to_f32().to_bits(), "{half}");
+            }
+        }
+    }
+
+    #[test]
+    fn all_rows_are_compared_by_as_many_threads_as_there_are() {
+        for all in [0, 1, WORTH_A_THREAD, 2 * WORTH_A_THREAD + 1, 5 * WORTH_A_THREAD - 1] {
+            let number = |place: usize| f16::from_f32((place % 1_000) as f32);
+            let vectors: Vec<f16> = (0..all).flat_map(|place| [number(place), f16::ONE]).collect();
+            let has_vector: Vec<bool> = (0..all).map(|place| place % 3 != 0).collect();
+            let mut found = ByPlace::none(all);
+
+            let rows = Rows { vectors: &vectors, has_vector: &has_vector, dimensions: 2 };
+            compare_all(&[2.0, 1.0], rows, &mut found);
+
+            for (place, has) in has_vector.iter().enumerate() {
+                let expected = has.then(|| 2.0 * number(place).to_f32() + 1.0);
+                assert_eq!(found.get(place as Place), expected, "{place} of {all}");
             }
         }
     }

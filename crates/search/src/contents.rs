@@ -6,7 +6,7 @@ use skymem_core::Embedding;
 use zeroize::Zeroize;
 
 use crate::bm25::{Hit, Sheet};
-use crate::compare::{Rows, compare};
+use crate::compare::{Rows, compare, compare_all};
 use crate::places::{ByPlace, PassageId, Place};
 
 /// The vectors and words of a user's passages, by their places on a sheet.
@@ -152,10 +152,9 @@ impl Contents {
         // As the database would compare them, which holds halves.
         let question: Vec<f32> = question.0.iter().map(|&value| f16::from_f32(value).to_f32()).collect();
         let rows = Rows { vectors: &self.vectors, has_vector: &self.has_vector, dimensions: self.dimensions };
-        let found = |place: Place, cosine| cosines.put(place, cosine);
         match only {
-            None => compare(&question, rows, (0..).take(self.has_vector.len()), found),
-            Some(only) => compare(&question, rows, only.iter().copied(), found),
+            None => compare_all(&question, rows, &mut cosines),
+            Some(only) => compare(&question, rows, only.iter().copied(), |place, cosine| cosines.put(place, cosine)),
         }
         cosines
     }

@@ -33,6 +33,11 @@ impl<T: Copy> ByPlace<T> {
         }
     }
 
+    /// All places, in pieces of `size` at most.
+    pub(crate) fn pieces_mut(&mut self, size: usize) -> impl Iterator<Item = &mut [Option<T>]> {
+        self.0.chunks_mut(size.max(1))
+    }
+
     /// Those there are, in order.
     pub fn iter(&self) -> impl Iterator<Item = (Place, T)> + '_ {
         (0..).zip(&self.0).filter_map(|(place, value)| Some((place, (*value)?)))

@@ -151,11 +151,13 @@ impl<'a> Way<'a> {
     }
 }
 
-/// The passages with the best scores by words, at most `most`.
+/// The passages with the best scores by words, at most `most`, in any order.
 #[must_use]
 pub fn best_words(words: &ByPlace<Words>, most: usize) -> Vec<Place> {
     let mut best: Vec<(Place, f32)> = words.iter().map(|(place, words)| (place, words.score)).collect();
-    best.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(b.0.cmp(&a.0)));
+    if best.len() > most && most > 0 {
+        best.select_nth_unstable_by(most - 1, |a, b| b.1.total_cmp(&a.1).then(b.0.cmp(&a.0)));
+    }
     best.into_iter().take(most).map(|(place, _)| place).collect()
 }
 

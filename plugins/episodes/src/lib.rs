@@ -15,7 +15,7 @@
 //! part_tokens = 300            # the size of a part; a collection may have its own
 //! topic_threshold = 0.70       # nearness below which a new topic begins; higher means more topics
 //! user_words = 2.0             # weight of a person's words over an assistant's
-//! candidates = 300             # how many passages are weighed closely
+//! candidates = 150             # how many passages are weighed closely
 //! exact_up_to = 50000          # up to this many passages of a user every one is compared; above, an index is used
 //!
 //! [layers.episodes.weights]    # how strongly each sign of relevance counts: see `Weights`
@@ -124,7 +124,7 @@ impl Default for Settings {
             part_tokens: 300,
             topic_threshold: 0.70,
             user_words: 2.0,
-            candidates: 300,
+            candidates: 150,
             exact_up_to: 50_000,
             held_megabytes: 256,
             weights: Weights::default(),

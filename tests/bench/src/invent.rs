@@ -25,8 +25,14 @@ pub(crate) fn exchange(n: usize) -> (String, [NewTurn; 2]) {
 
 /// A question that is like what was said in some exchange; each `n` has another.
 pub(crate) fn question(n: usize, exchanges: usize) -> String {
+    question_of(n, exchanges, 8)
+}
+
+/// As [`question`], of so many of the words of an exchange. Invented words are several tokens each: two make a question as
+/// long as people's are.
+pub(crate) fn question_of(n: usize, exchanges: usize, words: usize) -> String {
     let about = (n * 7_919) % exchanges.max(1);
-    let words = sentence(about as u64 * 2, 8);
+    let words = sentence(about as u64 * 2, words);
     format!("What did we say on {words} number {n}?")
 }
 

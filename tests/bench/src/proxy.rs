@@ -24,7 +24,12 @@ struct Way {
     /// `X-Memory`; `None` for the model itself.
     mode: Option<&'static str>,
     before: Before,
+    words: usize,
 }
+
+/// Invented words in a question: as many as make it as long as people's questions, and a long one.
+const FEW: usize = 2;
+const MANY: usize = 8;
 
 /// What went before a chat that is timed. All that was said earlier has been learned: people take their time.
 #[derive(PartialEq)]
@@ -36,14 +41,20 @@ enum Before {
     Written,
 }
 
-const WAYS: [Way; 7] = [
-    Way { name: "the model itself", mode: None, before: Before::Nothing },
-    Way { name: "through skymem, memory off", mode: Some("off"), before: Before::Nothing },
-    Way { name: "memory written only", mode: Some("write"), before: Before::Nothing },
-    Way { name: "memory read, the question's embedding known", mode: Some("read"), before: Before::Asked },
-    Way { name: "the same, while the last chat is being learned", mode: Some("read"), before: Before::Written },
-    Way { name: "memory read", mode: Some("read"), before: Before::Nothing },
-    Way { name: "memory read and written", mode: Some("readwrite"), before: Before::Nothing },
+const WAYS: [Way; 8] = [
+    Way { name: "the model itself", mode: None, before: Before::Nothing, words: FEW },
+    Way { name: "through skymem, memory off", mode: Some("off"), before: Before::Nothing, words: FEW },
+    Way { name: "memory written only", mode: Some("write"), before: Before::Nothing, words: FEW },
+    Way { name: "memory read, the question's embedding known", mode: Some("read"), before: Before::Asked, words: FEW },
+    Way {
+        name: "the same, while the last chat is being learned",
+        mode: Some("read"),
+        before: Before::Written,
+        words: FEW,
+    },
+    Way { name: "memory read", mode: Some("read"), before: Before::Nothing, words: FEW },
+    Way { name: "memory read, a long question", mode: Some("read"), before: Before::Nothing, words: MANY },
+    Way { name: "memory read and written", mode: Some("readwrite"), before: Before::Nothing, words: FEW },
 ];
 
 /// Fills a memory with `exchanges`, asks `questions` each way, prints a table.
@@ -68,8 +79,8 @@ pub(crate) async fn run(program: &Path, exchanges: usize, questions: usize) -> R
     let mut used = 0;
     for n in 0..WARM_UP + questions {
         // In turn, so that whatever else the machine does touches all alike.
-        for (way, (waited, memory)) in WAYS.iter().zip(waited.iter_mut().zip(&mut memory)) {
-            let question = format!("{} {}", invent::question(n * WAYS.len(), exchanges), way.name);
+        for (at, (way, (waited, memory))) in WAYS.iter().zip(waited.iter_mut().zip(&mut memory)).enumerate() {
+            let question = invent::question_of(n * WAYS.len() + at, exchanges, way.words);
             let ask = async |words: &str, mode: Option<&str>| {
                 let url = mode.map_or_else(|| model.clone(), |_| server.url("/v1"));
                 let body = json!({ "model": "instant", "messages": [{ "role": "user", "content": words }] });
@@ -111,6 +122,11 @@ pub(crate) async fn run(program: &Path, exchanges: usize, questions: usize) -> R
         table.add_row(waited.row(way.name));
     }
     println!("{exchanges} exchanges of one user; memory added something to {used} chats");
+    let tokens = |words| {
+        let all = (0..questions).map(|n| embedder.count_tokens(&invent::question_of(n, exchanges, words)));
+        all.sum::<usize>() / questions.max(1)
+    };
+    println!("a question is {} tokens long on average, a long one {}", tokens(FEW), tokens(MANY));
     println!("{table}");
     let direct = waited.first().context("no way")?.quantile_ms(0.5);
     for (way, (waited, memory)) in WAYS.iter().zip(waited.iter().zip(&memory)).skip(1) {
