@@ -27,7 +27,7 @@ pub use models::{
     ChatAnswer, ChatModel, ChatModels, ChatRequest, Embedder, EmbedderId, Embedding, Ledger, Message, ModelError,
     Purpose, SharedChatModel,
 };
-pub use query::{Filter, Phrasing, Query, TimeRange, Unit};
+pub use query::{Filter, Meaning, MeaningTeller, Phrasing, Query, TimeRange, Unit};
 pub use recall::{Citation, Considered, Fate, Provenance, Recall, RecallId, Score};
 pub use tokens::{NoTokenizers, TokenCounter, Tokenizers, Tokens};
 pub use vault::Vault;

@@ -1,23 +1,25 @@
 //! A question put to memory.
 
 use std::str::FromStr;
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
+use tokio::sync::SetOnce;
 
 use crate::conversation::{BadName, Collection, ExchangeId, Role, SessionId, Source, UserId};
 use crate::facts::Seen;
 use crate::models::Embedding;
 
 /// A question put to memory: self-contained, embedded and timed by the engine, once, for all layers.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Query {
     /// Whose memory is asked.
     pub user: UserId,
     /// The question in words, made safe.
     pub text: String,
-    /// The question's place in meaning; absent when the embedder gave no answer, and then words must do.
-    pub embedding: Option<Embedding>,
+    /// The question's place in meaning.
+    pub meaning: Meaning,
     /// The same question made self-contained, when it leans on what was said before it. Searched beside the question
     /// itself, never instead: a model may have taken a new topic for the old one.
     pub rewrite: Option<Phrasing>,
@@ -59,8 +61,59 @@ impl Query {
     }
 }
 
+/// A question's place in meaning. It may still be on its way: who needs it waits for it, and all others go on.
+#[derive(Debug, Clone)]
+pub struct Meaning(Arc<SetOnce<Option<Embedding>>>);
+
+/// Who is to say what a [`Meaning`] is. Dropped without a word, it is none.
+#[derive(Debug)]
+pub struct MeaningTeller(Meaning);
+
+impl Meaning {
+    /// One that is known; `None` when the embedder gave no answer, and then words must do.
+    #[must_use]
+    pub fn known(embedding: Option<Embedding>) -> Self {
+        Self(Arc::new(SetOnce::new_with(Some(embedding))))
+    }
+
+    /// One that somebody is finding out.
+    #[must_use]
+    pub fn on_its_way() -> (Self, MeaningTeller) {
+        let meaning = Self(Arc::new(SetOnce::new()));
+        (meaning.clone(), MeaningTeller(meaning))
+    }
+
+    /// What it is, as soon as that is known; `None` when words must do. The engine sees to it that it is known in time:
+    /// a layer's own time counts from then on.
+    pub async fn get(&self) -> Option<&Embedding> {
+        self.0.wait().await.as_ref()
+    }
+}
+
+/// As far as it is known.
+impl PartialEq for Meaning {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.get() == other.0.get()
+    }
+}
+
+impl MeaningTeller {
+    /// Says what it is.
+    pub fn tell(self, embedding: Option<Embedding>) {
+        // Nobody else can have said it.
+        let _ = self.0.0.set(embedding);
+    }
+}
+
+impl Drop for MeaningTeller {
+    fn drop(&mut self) {
+        // Too late when it was told.
+        let _ = self.0.0.set(None);
+    }
+}
+
 /// Another way to put a question.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Phrasing {
     /// In words, made safe.
     pub text: String,
@@ -125,5 +178,25 @@ impl FromStr for Unit {
             "segment" => Ok(Unit::Segment),
             _ => Err(BadName("a unit is one of exchange, turn, segment".into())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_a_question_means_is_waited_for_and_is_none_when_nobody_says_it() {
+        let (meaning, teller) = Meaning::on_its_way();
+        let waiting = tokio::spawn(async move { meaning.get().await.cloned() });
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        teller.tell(Some(Embedding(vec![1.0])));
+        assert_eq!(waiting.await.unwrap(), Some(Embedding(vec![1.0])));
+
+        let (meaning, teller) = Meaning::on_its_way();
+        drop(teller);
+        assert_eq!(meaning.get().await, None);
+        assert_eq!(meaning, Meaning::known(None));
     }
 }

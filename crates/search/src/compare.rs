@@ -15,6 +15,14 @@ pub(crate) struct Rows<'a> {
     pub(crate) dimensions: usize,
 }
 
+impl<'a> Rows<'a> {
+    fn pieces(self, size: usize) -> impl Iterator<Item = Self> {
+        let vectors = self.vectors.chunks((size * self.dimensions).max(1));
+        let pieces = vectors.zip(self.has_vector.chunks(size));
+        pieces.map(move |(vectors, has_vector): (&'a [f16], &'a [bool])| Self { vectors, has_vector, ..self })
+    }
+}
+
 /// Below so many rows, another processor begins too late to help.
 const WORTH_A_THREAD: usize = 4_096;
 /// More processors than this wait for memory.
@@ -28,18 +36,16 @@ pub(crate) fn compare_all(question: &[f32], rows: Rows<'_>, found: &mut ByPlace<
     let threads = (all / WORTH_A_THREAD).clamp(1, processors.min(MOST_THREADS));
     let size = all.div_ceil(threads).max(1);
     std::thread::scope(|scope| {
-        let vectors = rows.vectors.chunks(size * rows.dimensions.max(1));
-        let mut parts = found.pieces_mut(size).zip(vectors.zip(rows.has_vector.chunks(size)));
-        let own = parts.next();
-        let compare_part = |(found, (vectors, has_vector)): (&mut [Option<f32>], (&[f16], &[bool]))| {
-            let rows = Rows { vectors, has_vector, ..rows };
+        let compare_piece = |(found, rows): (&mut [Option<f32>], Rows<'_>)| {
             let places = (0..).take(found.len());
             compare(question, rows, places, |place, cosine| found[place as usize] = Some(cosine));
         };
-        for part in parts {
-            scope.spawn(move || compare_part(part));
+        let mut pieces = found.pieces_mut(size).zip(rows.pieces(size));
+        let own = pieces.next();
+        for piece in pieces {
+            scope.spawn(move || compare_piece(piece));
         }
-        own.map(compare_part);
+        own.map(compare_piece);
     });
 }
 

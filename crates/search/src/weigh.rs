@@ -138,16 +138,24 @@ pub struct Way<'a> {
 }
 
 impl<'a> Way<'a> {
-    /// The question's own words first, then its rewrite when there is one.
+    /// The question's own words first, then its rewrite when there is one. What the question itself means is not waited for.
     #[must_use]
     pub fn of(query: &'a Query, tongues: &[Language]) -> Vec<Self> {
-        let way = |text: &'a str, embedding: &'a Option<Embedding>| Way {
+        let way = |text: &'a str, embedding: Option<&'a Embedding>| Way {
             text,
-            embedding: embedding.as_ref(),
+            embedding,
             terms: question_terms(text, tongues),
         };
-        let rewrite = query.rewrite.iter().map(|rewrite| way(&rewrite.text, &rewrite.embedding));
-        std::iter::once(way(&query.text, &query.embedding)).chain(rewrite).collect()
+        let rewrite = query.rewrite.iter().map(|rewrite| way(&rewrite.text, rewrite.embedding.as_ref()));
+        std::iter::once(way(&query.text, None)).chain(rewrite).collect()
+    }
+
+    /// Waits until it is known what the question itself means.
+    pub async fn wait_for_meaning(ways: &mut [Self], query: &'a Query) {
+        let embedding = query.meaning.get().await;
+        if let Some(own) = ways.first_mut() {
+            own.embedding = embedding;
+        }
     }
 }
 
@@ -182,7 +190,7 @@ fn is_own(part: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use skymem_core::{ExchangeId, Filter, Role, Unit, UserId};
+    use skymem_core::{ExchangeId, Filter, Meaning, Role, Unit, UserId};
 
     use super::*;
 
@@ -209,7 +217,7 @@ mod tests {
         let query = Query {
             user: UserId(uuid::Uuid::nil()),
             text: "heron".into(),
-            embedding: None,
+            meaning: Meaning::known(None),
             rewrite: None,
             time_hint: None,
             session: None,

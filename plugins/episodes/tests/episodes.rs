@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use skymem_core::{
     Embedder, EmbedderId, Embedding, ExchangeId, ExchangeKind, Fate, Filter, Host, Layer, LayerError, LayerName,
-    ModelError, Phrasing, Plugin, Purpose, Query, Recall, Role, TimeRange, Unit, User,
+    Meaning, ModelError, Phrasing, Plugin, Purpose, Query, Recall, Role, TimeRange, Unit, User,
 };
 use skymem_episodes::EpisodesPlugin;
 use skymem_models::Offline;
@@ -843,7 +843,7 @@ impl Memory {
         Query {
             user: self.user.id,
             text: text.into(),
-            embedding,
+            meaning: Meaning::known(embedding),
             rewrite: None,
             time_hint: None,
             session: None,
@@ -861,7 +861,7 @@ impl Memory {
 
     /// `query` with a rewrite.
     async fn resolved(&self, query: &Query, rewrite: &str) -> Query {
-        let Query { embedding, .. } = self.query(rewrite).await;
+        let embedding = self.query(rewrite).await.meaning.get().await.cloned();
         Query { rewrite: Some(Phrasing { text: rewrite.into(), embedding }), ..query.clone() }
     }
 

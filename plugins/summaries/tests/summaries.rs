@@ -686,7 +686,7 @@ impl Memory {
         Query {
             user: self.user,
             text: "What did we say?".into(),
-            embedding: None,
+            meaning: skymem_core::Meaning::known(None),
             rewrite: None,
             time_hint: None,
             session: Some(session.parse().unwrap()),

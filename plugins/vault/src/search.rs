@@ -71,9 +71,10 @@ impl Rooms {
         let rules: HashMap<String, sql::Rule> =
             sql::rules(self.db(), query.user).await?.into_iter().map(|rule| (rule.name.clone(), rule)).collect();
         let background = self.background().await;
-        let ways = Way::of(query, &shelf.tongues);
+        let mut ways = Way::of(query, &shelf.tongues);
         let lets: Vec<bool> =
             sheet.ids().iter().map(|id| shelf.passage(*id).is_some_and(|passage| shelf.lets(passage, query))).collect();
+        Way::wait_for_meaning(&mut ways, query).await;
         let found: Vec<Found> = ways.iter().map(|way| find(shelf, sheet, way, background, &lets)).collect();
         let fate = |id: PassageId| match sheet.place(id).and_then(|place| lets.get(place as usize)) {
             Some(true) => Fate::BelowLimit,

@@ -68,7 +68,7 @@ impl Memory {
         let mut notes = Notes::begin("skymem_context_seconds");
         let (asked, terms) =
             tokio::join!(self.asked(&request.ask, &request.history, ahead, &mut notes), self.terms(request));
-        let Some(Asked { query, mut window, mode }) = asked else {
+        let Some(Asked { query, ahead, mut window, mode }) = asked else {
             return Ok(self.without_memory(request, &terms, notes));
         };
         window.price(&terms.meter);
@@ -76,6 +76,7 @@ impl Memory {
         let query = Query { window: window.ids(), ..query };
         let (locked, offers) =
             tokio::join!(self.locked_gap(&query), self.offers(&layers, request.freeze, &query, &mut notes));
+        ahead.noted(&mut notes).await;
         notes.gaps.extend(locked);
         if request.explain {
             let (considered, gaps) = self.weighed(&layers, &query, None).await;
@@ -121,14 +122,15 @@ impl Memory {
         request.check()?;
         let layers = self.ranked(&request.layers)?;
         let mut notes = Notes::begin("skymem_recall_seconds");
-        let query = self.asked(request, &History::default(), None, &mut notes).await.map(|asked| asked.query);
-        let offers = match &query {
-            Some(query) => {
-                let (locked, offers) = tokio::join!(self.locked_gap(query), self.ask(&layers, query, &mut notes));
+        let asked = self.asked(request, &History::default(), None, &mut notes).await;
+        let (query, offers) = match asked {
+            Some(Asked { query, ahead, .. }) => {
+                let (locked, offers) = tokio::join!(self.locked_gap(&query), self.ask(&layers, &query, &mut notes));
+                ahead.noted(&mut notes).await;
                 notes.gaps.extend(locked);
-                offers
+                (Some(query), offers)
             }
-            None => Vec::new(),
+            None => (None, Vec::new()),
         };
         let time_hint = query.as_ref().and_then(|query| query.time_hint);
         let rewrite = query.as_ref().and_then(Query::rewritten);

@@ -76,7 +76,7 @@ impl Memory {
     ) -> Vec<Answer<Vec<Recall>>> {
         let started = Instant::now();
         let shared = Arc::new(query.clone());
-        let (mut answers, gaps, timings) = recall::ask(layers, self.deadlines(), |layer| {
+        let (mut answers, gaps, timings) = recall::ask(layers, self.deadlines(), &query.meaning, |layer| {
             let query = Arc::clone(&shared);
             async move { layer.recall(&query).await }
         })
@@ -107,7 +107,7 @@ impl Memory {
     ) -> (Vec<LayerExplanation>, Vec<Gap>) {
         let shared = Arc::new(query.clone());
         let deadlines = Deadlines { whole: PATIENCE_FOR_REASONS, own: None };
-        let (answers, gaps, _) = recall::ask(layers, deadlines, |layer| {
+        let (answers, gaps, _) = recall::ask(layers, deadlines, &query.meaning, |layer| {
             let query = Arc::clone(&shared);
             async move { layer.explain(&query, about).await }
         })

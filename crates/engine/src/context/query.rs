@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono_tz::Tz;
-use skymem_core::{Embedder, Embedding, Gap, GapReason, Phrasing, Priority, Purpose, Query, Seq};
+use skymem_core::{Embedder, Embedding, Gap, GapReason, Meaning, Phrasing, Priority, Purpose, Query, Seq};
 use skymem_store::MemoryMode;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -19,6 +19,8 @@ use crate::memory::Memory;
 /// A request as it is put to memory.
 pub(super) struct Asked {
     pub(super) query: Query,
+    /// The question's embedding, which may still be on its way.
+    pub(super) ahead: Ahead,
     /// The window of its session.
     pub(super) window: Window,
     /// What request and session allow, both of them.
@@ -30,25 +32,29 @@ pub(super) struct Asked {
 #[derive(Debug)]
 pub struct Ahead {
     text: String,
-    embedding: JoinHandle<Embedded>,
+    meaning: Meaning,
+    task: JoinHandle<(Option<Gap>, Duration)>,
 }
 
 /// A question's place in meaning, and the gap that says why there is none.
 type Embedded = (Option<Embedding>, Option<Gap>);
 
 impl Ahead {
-    /// What it was embedded as; `None` when `text` is not what is being embedded.
-    async fn of(mut self, text: &str) -> Option<Embedded> {
-        if self.text != text {
-            return None;
+    /// Notes how long embedding took, and the gap when words must do, once that is known.
+    pub(super) async fn noted(mut self, notes: &mut Notes) {
+        match (&mut self.task).await {
+            Ok((gap, took)) => {
+                notes.took("embed", took);
+                notes.gaps.extend(gap);
+            }
+            Err(_) => notes.gap("embedder", GapReason::Failed, "it broke down; see the log"),
         }
-        (&mut self.embedding).await.ok()
     }
 }
 
 impl Drop for Ahead {
     fn drop(&mut self) {
-        self.embedding.abort();
+        self.task.abort();
     }
 }
 
@@ -59,8 +65,13 @@ impl Memory {
         let embedder = Arc::clone(&self.inner.embedder);
         let deadline = self.embed_deadline();
         let text = question.to_owned();
-        let embedding = tokio::spawn(async move { embed(embedder.as_ref(), &text, deadline).await });
-        Ahead { text: question.to_owned(), embedding }
+        let (meaning, teller) = Meaning::on_its_way();
+        let task = tokio::spawn(async move {
+            let ((embedding, gap), took) = timed(embed(embedder.as_ref(), &text, deadline)).await;
+            teller.tell(embedding);
+            (gap, took)
+        });
+        Ahead { text: question.to_owned(), meaning, task }
     }
 
     fn embed_deadline(&self) -> Duration {
@@ -89,17 +100,9 @@ impl Memory {
             }
         };
         let accounted_for = self.accounted_for(request, history, deadline);
+        // The question itself is embedded while its rewrite is thought of, and while layers look up what needs no embedding.
+        let ahead = ahead.filter(|ahead| ahead.text == request.text).unwrap_or_else(|| self.embed_ahead(&request.text));
         let embed_deadline = self.embed_deadline();
-        let embedded = async {
-            let ahead = match ahead {
-                Some(ahead) => ahead.of(&request.text).await,
-                None => None,
-            };
-            match ahead {
-                Some(embedded) => embedded,
-                None => embed(inner.embedder.as_ref(), &request.text, embed_deadline).await,
-            }
-        };
         let understood = async {
             let setting = inner.journal.setting_of(request.user, request.session.as_ref());
             let (setting, (window, window_took)) =
@@ -112,11 +115,8 @@ impl Memory {
             };
             (setting, window, window_took, rewrite)
         };
-        // The question itself is embedded while its rewrite is thought of.
-        let ((setting, window, window_took, rewrite), accounted_for, ((embedding, embedder_gap), embed_took)) =
-            tokio::join!(understood, accounted_for, timed(embedded));
+        let ((setting, window, window_took, rewrite), accounted_for) = tokio::join!(understood, accounted_for);
         notes.took("window", window_took);
-        notes.took("embed", embed_took);
         let rewrite = match rewrite {
             Some((Some((phrasing, gap)), took)) => {
                 notes.took("rewrite", took);
@@ -137,12 +137,11 @@ impl Memory {
             notes.gap("memory", GapReason::Off, "memory is not read for this session or request");
             return None;
         }
-        notes.gaps.extend(embedder_gap);
         let asked_at = request.asked_at.unwrap_or_else(|| self.now());
         let query = Query {
             user: request.user,
             text: sanitise(&request.text).into_owned(),
-            embedding,
+            meaning: ahead.meaning.clone(),
             rewrite,
             time_hint: time_range(&request.text, asked_at, zone.unwrap_or(Tz::UTC)),
             session: request.session.clone(),
@@ -156,7 +155,7 @@ impl Memory {
             neighbours: request.neighbours,
             least_score: request.least_score,
         };
-        Some(Asked { query, window, mode })
+        Some(Asked { query, ahead, window, mode })
     }
 
     /// The question as it is searched beside its own words, and the gap when the rewriter failed; `None` when nothing was

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use skymem_core::wall::carried;
-use skymem_core::{Gap, GapReason, Layer, LayerError, LayerName};
+use skymem_core::{Gap, GapReason, Layer, LayerError, LayerName, Meaning};
 use tokio::task::JoinSet;
-use tokio::time::{timeout, timeout_at};
 
 use super::Timing;
 
@@ -18,7 +17,7 @@ pub(crate) struct Answer<T> {
     pub(crate) value: T,
 }
 
-/// How long layers may take.
+/// How long layers may take, from when the question's place in meaning is known: until then they can only prepare.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadlines<'a> {
     /// All of them together.
@@ -27,17 +26,18 @@ pub(crate) struct Deadlines<'a> {
     pub(crate) own: Option<&'a BTreeMap<String, u64>>,
 }
 
-/// The answers of `layers` to one question, in their order; and what is missing, and how long each took.
+/// The answers of `layers` to one question, in their order; and what is missing, and how long each took. Their time counts
+/// from when its place in `meaning` is known.
 pub(crate) async fn ask<T, F>(
     layers: &[Arc<dyn Layer>],
     deadlines: Deadlines<'_>,
+    meaning: &Meaning,
     question: impl Fn(Arc<dyn Layer>) -> F,
 ) -> (Vec<Answer<T>>, Vec<Gap>, Vec<Timing>)
 where
     T: Send + 'static,
     F: Future<Output = Result<T, LayerError>> + Send + 'static,
 {
-    let end = tokio::time::Instant::now() + deadlines.whole;
     // A task each: one that blocks or panics harms nobody else. Those still at work when the set is dropped are stopped.
     let mut asked = JoinSet::new();
     let mut places = HashMap::new();
@@ -46,15 +46,29 @@ where
         let own = own.map_or(deadlines.whole, |ms| Duration::from_millis(*ms));
         let answer = question(Arc::clone(layer));
         let started = Instant::now();
+        let too_late = over(own, meaning.clone());
         let in_time = async move {
             // Timers are coarser than some answers are quick.
-            if own.is_zero() { None } else { timeout(own, answer).await.ok() }
+            if own.is_zero() {
+                return None;
+            }
+            tokio::select! {
+                answer = answer => Some(answer),
+                () = too_late => None,
+            }
         };
         let task = asked.spawn(carried(async move { (in_time.await, started.elapsed()) }));
         places.insert(task.id(), place);
     }
     let mut outcomes: Vec<Outcome<T>> = layers.iter().map(|_| Outcome::Late(deadlines.whole)).collect();
-    while let Ok(Some(ended)) = timeout_at(end, asked.join_next_with_id()).await {
+    let too_late = over(deadlines.whole, meaning.clone());
+    tokio::pin!(too_late);
+    loop {
+        let ended = tokio::select! {
+            ended = asked.join_next_with_id() => ended,
+            () = &mut too_late => None,
+        };
+        let Some(ended) = ended else { break };
         let (id, outcome) = match ended {
             Ok((id, (Some(Ok(value)), took))) => (id, Outcome::Answered(value, took)),
             Ok((id, (Some(Err(error)), took))) => (id, Outcome::Failed(error, took)),
@@ -94,6 +108,12 @@ where
     (answers, gaps, timings)
 }
 
+/// Until `time` is over, from when `meaning` is known.
+async fn over(time: Duration, meaning: Meaning) {
+    meaning.get().await;
+    tokio::time::sleep(time).await;
+}
+
 enum Outcome<T> {
     Answered(T, Duration),
     Failed(LayerError, Duration),
@@ -103,4 +123,54 @@ enum Outcome<T> {
 
 fn gap(layer: &LayerName, reason: GapReason, detail: String) -> Gap {
     Gap { of: layer.to_string(), reason, detail }
+}
+
+#[cfg(test)]
+mod tests {
+    use skymem_core::{Embedding, Priority};
+
+    use super::*;
+    use crate::testing::ScriptedLayer;
+
+    const DEADLINES: Deadlines<'static> = Deadlines { whole: Duration::from_millis(400), own: None };
+
+    fn layers() -> Vec<Arc<dyn Layer>> {
+        vec![Arc::new(ScriptedLayer::new("one", Priority::Ranked, &[]))]
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_time_of_a_layer_counts_from_when_it_is_known_what_the_question_means() {
+        let (meaning, teller) = Meaning::on_its_way();
+        let told = tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            teller.tell(Some(Embedding(vec![1.0])));
+        });
+
+        let (answers, gaps, _) = ask(&layers(), DEADLINES, &meaning, |_| {
+            let meaning = meaning.clone();
+            async move { Ok(meaning.get().await.cloned()) }
+        })
+        .await;
+        told.await.unwrap();
+
+        assert_eq!((answers[0].value.clone(), gaps), (Some(Embedding(vec![1.0])), Vec::new()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_layer_that_needs_no_meaning_answers_before_it_is_known() {
+        let (meaning, teller) = Meaning::on_its_way();
+
+        let (answers, _, _) = ask(&layers(), DEADLINES, &meaning, async |_| Ok(7)).await;
+
+        assert_eq!(answers[0].value, 7);
+        drop(teller);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_no_answer_once_the_time_is_over_is_late() {
+        let (answers, gaps, _) =
+            ask(&layers(), DEADLINES, &Meaning::known(None), |_| std::future::pending::<Result<(), _>>()).await;
+
+        assert_eq!((answers.len(), gaps[0].reason), (0, GapReason::Late));
+    }
 }

@@ -57,7 +57,7 @@ async fn a_context_is_system_and_files_then_window_then_finds_then_the_question(
     assert_eq!(reply.spent.parts.iter().map(|(_, tokens)| *tokens).sum::<Tokens>(), reply.spent.total);
     assert_eq!(reply.timings.last().map(|timing| timing.stage.as_str()), Some("total"));
     let asked = layer.asked.lock().unwrap()[0].clone();
-    assert_eq!((asked.window.len(), asked.embedding.is_some(), asked.limit), (1, true, 4));
+    assert_eq!((asked.window.len(), asked.meaning.get().await.is_some(), asked.limit), (1, true, 4));
 }
 
 #[sqlx::test(migrations = false)]

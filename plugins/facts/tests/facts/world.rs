@@ -223,7 +223,7 @@ impl World {
         Query {
             user: self.user,
             text: text.into(),
-            embedding: None,
+            meaning: skymem_core::Meaning::known(None),
             rewrite: None,
             time_hint: None,
             session: None,

@@ -152,7 +152,7 @@ fn query(user: UserId) -> Query {
     Query {
         user,
         text: "what now".into(),
-        embedding: None,
+        meaning: skymem_core::Meaning::known(None),
         rewrite: None,
         time_hint: None,
         session: None,
