@@ -19,7 +19,8 @@ use crate::vault::Vault;
 
 /// One way of remembering. Derived state: everything in it can be learned again from the journal.
 ///
-/// Arguments and results are plain owned data, so that a layer could live in another process without a change here.
+/// Arguments and results are plain owned data, so that a layer could live in another process without a change here; of a
+/// question's embedding, which may come later, one would be told in a message of its own.
 #[async_trait]
 pub trait Layer: Send + Sync {
     /// Names the layer, its config table and its Postgres schema.
@@ -38,7 +39,8 @@ pub trait Layer: Send + Sync {
     /// When nothing, or not everything, could be learned. The same exchanges come again later.
     async fn observe(&self, exchanges: &[Exchange]) -> Result<(), LayerError>;
 
-    /// What is remembered that bears on `query`, best first, at most `query.limit` of it.
+    /// What is remembered that bears on `query`, best first, at most `query.limit` of it. Its deadline counts from when
+    /// `query.meaning` is known, which a layer waits for when it needs it.
     ///
     /// # Errors
     ///

@@ -11,7 +11,8 @@ use crate::conversation::{BadName, Collection, ExchangeId, Role, SessionId, Sour
 use crate::facts::Seen;
 use crate::models::Embedding;
 
-/// A question put to memory: self-contained, embedded and timed by the engine, once, for all layers.
+/// A question put to memory: made self-contained, embedded and timed by the engine, once, for all layers. It is embedded
+/// while layers are asked already.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Query {
     /// Whose memory is asked.

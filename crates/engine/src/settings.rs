@@ -43,9 +43,11 @@ pub struct ContextSettings {
     pub top_k: usize,
     /// What the embedding of a question may take; later, words alone must do.
     pub embed_deadline_ms: u64,
-    /// What all layers together may take to answer; who is later is left out and named.
+    /// What all layers together may take to answer, from when the question is embedded or that is given up; who is later is
+    /// left out and named.
     pub recall_deadline_ms: u64,
-    /// What a single layer may take, by its name, when that is less; with 0 it always counts as late.
+    /// What a single layer may take, by its name and from the same moment, when that is less; with 0 it always counts as
+    /// late.
     pub layer_deadline_ms: BTreeMap<String, u64>,
     /// What a single layer may spend of the budget, by its name, in hundredths; 100 for layers that are not named. A
     /// layer that is always loaded spends no more; others may once all have bought.

@@ -253,6 +253,9 @@ impl Layer for ScriptedLayer {
     }
 }
 
+/// What the scripted embedder breaks down over.
+pub(crate) const UNBEARABLE: &str = "what breaks the embedder?";
+
 /// An embedder that knows one direction, and reads 512 tokens.
 #[derive(Debug, Default)]
 pub(crate) struct ScriptedEmbedder {
@@ -289,6 +292,7 @@ impl Embedder for ScriptedEmbedder {
 
     async fn embed(&self, texts: &[&str], _: Purpose) -> Result<Vec<Embedding>, ModelError> {
         tokio::time::sleep(self.delay).await;
+        assert!(!texts.contains(&UNBEARABLE), "as scripted");
         self.asked.lock().unwrap().extend(texts.iter().map(|text| (*text).to_owned()));
         Ok(texts.iter().map(|_| Embedding(vec![1.0])).collect())
     }

@@ -258,6 +258,16 @@ mod tests {
     }
 
     #[test]
+    fn those_that_follow_a_passage_are_found_at_its_place() {
+        let sheet = sheet(&[10.0; 6], &[(0, 2), (0, 1), (3, 5), (9, 4)]);
+
+        let followers = |place| sheet.followers(place).collect::<Vec<Place>>();
+
+        assert_eq!((0..6).map(followers).collect::<Vec<_>>(), [vec![1, 2], vec![], vec![], vec![5], vec![], vec![]]);
+        assert_eq!((followers(6), followers(Place::MAX)), (vec![], vec![]), "where nothing stands");
+    }
+
+    #[test]
     fn a_passage_that_is_gone_has_no_score() {
         assert_eq!(scores(&[vec![hit(9, 1, 1)]], &sheet(&[10.0], &[])), [None]);
     }

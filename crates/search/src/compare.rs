@@ -2,6 +2,9 @@
 //!
 //! Of all that a search does this reads the most by far, so it is compiled for the widest vector unit there is.
 
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::thread::Builder;
+
 use half::f16;
 use pulp::{Arch, Simd, WithSimd};
 
@@ -23,29 +26,30 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Below so many rows, another processor begins too late to help.
-const WORTH_A_THREAD: usize = 4_096;
-/// More processors than this wait for memory.
-const MOST_THREADS: usize = 4;
+/// Rows that a thread compares at a time: fewer are done before another one has begun.
+const PIECE: usize = 4_096;
+/// How many processors there are; more than four would wait for memory.
+static THREADS: LazyLock<usize> = LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from).min(4));
 
 /// Notes the inner product of `question` and each row that has a vector. They come from memory at the pace of a processor, so
-/// that several have them sooner.
+/// that several have them sooner. Where there is no other thread to be had, this one does it all.
 pub(crate) fn compare_all(question: &[f32], rows: Rows<'_>, found: &mut ByPlace<f32>) {
-    let all = rows.has_vector.len();
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = (all / WORTH_A_THREAD).clamp(1, processors.min(MOST_THREADS));
-    let size = all.div_ceil(threads).max(1);
-    std::thread::scope(|scope| {
-        let compare_piece = |(found, rows): (&mut [Option<f32>], Rows<'_>)| {
+    let others = rows.has_vector.len() / PIECE;
+    let pieces = Mutex::new(found.pieces_mut(PIECE).zip(rows.pieces(PIECE)));
+    let next = || pieces.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let work = || {
+        while let Some((found, rows)) = next() {
             let places = (0..).take(found.len());
             compare(question, rows, places, |place, cosine| found[place as usize] = Some(cosine));
-        };
-        let mut pieces = found.pieces_mut(size).zip(rows.pieces(size));
-        let own = pieces.next();
-        for piece in pieces {
-            scope.spawn(move || compare_piece(piece));
         }
-        own.map(compare_piece);
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..(*THREADS).min(others + 1) {
+            if Builder::new().spawn_scoped(scope, work).is_err() {
+                break;
+            }
+        }
+        work();
     });
 }
 
@@ -130,7 +134,7 @@ mod tests {
 
     #[test]
     fn all_rows_are_compared_by_as_many_threads_as_there_are() {
-        for all in [0, 1, WORTH_A_THREAD, 2 * WORTH_A_THREAD + 1, 5 * WORTH_A_THREAD - 1] {
+        for all in [0, 1, PIECE, 2 * PIECE + 1, 5 * PIECE - 1] {
             let number = |place: usize| f16::from_f32((place % 1_000) as f32);
             let vectors: Vec<f16> = (0..all).flat_map(|place| [number(place), f16::ONE]).collect();
             let has_vector: Vec<bool> = (0..all).map(|place| place % 3 != 0).collect();

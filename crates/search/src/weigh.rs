@@ -212,6 +212,24 @@ mod tests {
     }
 
     #[test]
+    fn the_best_by_words_are_kept_and_of_equals_the_later() {
+        let mut words = ByPlace::none(5);
+        for (place, score) in [(0, 1.0), (1, 3.0), (2, 2.0), (3, 2.0)] {
+            words.put(place, Words { score, covered: 0.0 });
+        }
+        let best = |most| {
+            let mut best = best_words(&words, most);
+            best.sort_unstable();
+            best
+        };
+
+        assert_eq!(best(2), [1, 3]);
+        assert_eq!(best(3), [1, 2, 3]);
+        assert_eq!((best(4), best(9)), (vec![0, 1, 2, 3], vec![0, 1, 2, 3]));
+        assert!(best(0).is_empty());
+    }
+
+    #[test]
     fn what_the_prompt_holds_is_kept_out_also_when_it_was_learned_after_that_was_looked_up() {
         let in_prompt = uuid::Uuid::from_u128(7);
         let query = Query {

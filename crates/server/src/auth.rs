@@ -101,29 +101,16 @@ pub(crate) async fn identify_by(
     request: &HttpRequest,
     presented: Option<&str>,
 ) -> Result<Principal, ApiError> {
-    let own = async {
-        match &door.without_key {
-            Some(anyone) => Ok(anyone.clone()),
-            None => by_key(door, memory, request, presented).await,
-        }
+    let own = match &door.without_key {
+        Some(anyone) => anyone.clone(),
+        None => by_key(door, memory, request, presented).await?,
     };
-    let name = named_in(request.headers());
-    let other = async {
-        let Ok(Some(name)) = &name else { return Ok(None) };
-        let named = async { Ok(memory.user_named(name).await?.map(|user| user.id)) };
-        door.users.or(name.as_str(), must_be_answered(request), named).await
-    };
-    // Both at once for a key that opened something lately; who guesses keys has nobody looked up.
-    let (own, other) = if presented.is_some_and(|presented| door.keys.knows(presented)) {
-        let (own, other) = tokio::join!(own, other);
-        (own?, other)
-    } else {
-        (own.await?, other.await)
-    };
-    let Some(name) = name? else { return Ok(own) };
+    let Some(name) = named_in(request.headers())? else { return Ok(own) };
     // Whether such a user exists is for admins to know.
     own.may(Scope::Admin)?;
-    Ok(Principal { user: other?.ok_or_else(|| ApiError::not_found(format!("user {name}")))?, ..own })
+    let named = async { Ok(memory.user_named(&name).await?.map(|user| user.id)) };
+    let other = door.users.or(name.as_str(), must_be_answered(request), named).await?;
+    Ok(Principal { user: other.ok_or_else(|| ApiError::not_found(format!("user {name}")))?, ..own })
 }
 
 async fn by_key(

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
-use futures_util::future::try_join_all;
 use pgvector::HalfVector;
 use rustc_hash::{FxHashMap, FxHashSet};
 use skymem_core::{Considered, Embedding, ExchangeId, Fate, LayerError, Query, Recall, RecallId, Unit, UserId};
@@ -83,10 +82,12 @@ impl EpisodesLayer {
             self.known_embedder(),
         )?;
         let mut ways = Way::of(query, &tongues(&ground.tongues));
-        let known = self.held.of(&self.db, user, self.space(embedder), ground.version).await?;
-        let words = try_join_all(ways.iter().map(|way| self.by_words(user, way, &known))).await?;
+        let held = || self.held.of(&self.db, user, self.space(embedder), ground.version);
+        // Brought up to date while the question is being embedded, and not kept meanwhile: who learns would have to copy it.
+        drop(held().await?);
         Way::wait_for_meaning(&mut ways, query).await;
-        let found = self.find(query, &ways, words, embedder, allowed.as_deref(), asked_for, &known).await?;
+        let known = held().await?;
+        let found = self.find(query, &ways, embedder, allowed.as_deref(), asked_for, &known).await?;
         let sheet = &known.sheet;
         let expired = ground.expired.into_iter().map(|id| (id, Fate::Filtered));
         let in_window = ground.in_window.into_iter().map(|id| (id, Fate::InWindow));
@@ -117,13 +118,11 @@ impl EpisodesLayer {
         Ok((candidates, barred))
     }
 
-    /// Searches by meaning beside what the `words` of each way the question is put found; what each found, in their order.
-    #[expect(clippy::too_many_arguments, reason = "what a search is made of")]
+    /// Searches by meaning and by words at once, in every way the question is put; what each found, in their order.
     async fn find(
         &self,
         query: &Query,
         ways: &[Way<'_>],
-        words: Vec<ByPlace<Words>>,
         embedder: Option<&sql::KnownEmbedder>,
         allowed: Option<&[PassageId]>,
         asked_for: &[PassageId],
@@ -132,9 +131,10 @@ impl EpisodesLayer {
         let allowed: Option<Vec<Place>> =
             allowed.map(|ids| ids.iter().filter_map(|&id| known.sheet.place(id)).collect());
         let mut found = Vec::with_capacity(ways.len());
-        for (way, words) in ways.iter().zip(words) {
-            let (cosines, cosine_spread) =
-                self.by_meaning(query.user, embedder, way.embedding, allowed.as_deref(), known).await?;
+        for way in ways {
+            let by_words = self.by_words(query.user, way, known);
+            let by_meaning = self.by_meaning(query.user, embedder, way.embedding, allowed.as_deref(), known);
+            let (words, (cosines, cosine_spread)) = try_join!(by_words, by_meaning)?;
             found.push(Found { cosines, cosine_spread, words, passages: known.sheet.passages() });
         }
         // What one way found is weighed on the scale of the others too.

@@ -587,6 +587,26 @@ async fn a_recall_is_what_was_asked_for_a_turn_an_exchange_or_a_segment() {
 }
 
 #[tokio::test]
+async fn a_search_waits_until_it_is_known_what_the_question_means() {
+    let memory = Memory::new().await;
+    memory.says("s1", "My cousin keeps bees behind the mill", "How many hives are there?").await;
+    memory.says("s1", "The bakery closes at noon on Mondays", "Noted.").await;
+    let known = memory.query("Who has bees?").await;
+    let at_once = memory.layer.recall(&known).await.unwrap();
+    let (meaning, teller) = Meaning::on_its_way();
+    let query = Query { meaning, ..known.clone() };
+
+    let told = async {
+        tokio::task::yield_now().await;
+        teller.tell(known.meaning.get().await.cloned());
+    };
+    let (later, ()) = tokio::join!(memory.layer.recall(&query), told);
+
+    assert!(!at_once.is_empty());
+    assert_eq!(later.unwrap(), at_once);
+}
+
+#[tokio::test]
 async fn neighbours_come_on_request() {
     let memory = Memory::new().await;
     memory

@@ -47,8 +47,10 @@ impl Rooms {
         Ok(candidates.iter().filter(wanted).map(considered).collect())
     }
 
-    /// What is unlocked, as it is now; what is new in it gets its vectors behind the question's back.
+    /// What is unlocked, as it is once the question has been embedded: until then nothing is kept that may be locked
+    /// meanwhile. What is new in it gets its vectors behind the question's back.
     async fn fresh(self: &Arc<Self>, query: &Query) -> Result<Arc<Shelf>, LayerError> {
+        query.meaning.get().await;
         let shelf = self.current(query.user).await?;
         if shelf.without_vector() > 0 {
             let (rooms, user) = (Arc::clone(self), query.user);
@@ -72,9 +74,10 @@ impl Rooms {
             sql::rules(self.db(), query.user).await?.into_iter().map(|rule| (rule.name.clone(), rule)).collect();
         let background = self.background().await;
         let mut ways = Way::of(query, &shelf.tongues);
+        // Known by now: see `fresh`.
+        Way::wait_for_meaning(&mut ways, query).await;
         let lets: Vec<bool> =
             sheet.ids().iter().map(|id| shelf.passage(*id).is_some_and(|passage| shelf.lets(passage, query))).collect();
-        Way::wait_for_meaning(&mut ways, query).await;
         let found: Vec<Found> = ways.iter().map(|way| find(shelf, sheet, way, background, &lets)).collect();
         let fate = |id: PassageId| match sheet.place(id).and_then(|place| lets.get(place as usize)) {
             Some(true) => Fate::BelowLimit,

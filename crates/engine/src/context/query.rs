@@ -1,4 +1,5 @@
-//! A request becomes a question to memory: made safe, made self-contained, embedded and timed, once, for all layers.
+//! A request becomes a question to memory: made safe, made self-contained and timed, once, for all layers; while they are
+//! asked, it is embedded.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -47,7 +48,10 @@ impl Ahead {
                 notes.took("embed", took);
                 notes.gaps.extend(gap);
             }
-            Err(_) => notes.gap("embedder", GapReason::Failed, "it broke down; see the log"),
+            Err(error) => {
+                tracing::error!(%error, "The embedder broke down");
+                notes.gap("embedder", GapReason::Failed, "it broke down; see the log");
+            }
         }
     }
 }

@@ -17,7 +17,7 @@ pub(crate) struct Answer<T> {
     pub(crate) value: T,
 }
 
-/// How long layers may take, from when the question's place in meaning is known: until then they can only prepare.
+/// How long layers may take, from when the question's place in meaning is known: a layer may need that.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadlines<'a> {
     /// All of them together.
@@ -53,11 +53,18 @@ where
                 return None;
             }
             tokio::select! {
+                biased;
                 answer = answer => Some(answer),
                 () = too_late => None,
             }
         };
-        let task = asked.spawn(carried(async move { (in_time.await, started.elapsed()) }));
+        let task = asked.spawn(carried(async move {
+            match in_time.await {
+                Some(Ok(value)) => Outcome::Answered(value, started.elapsed()),
+                Some(Err(error)) => Outcome::Failed(error, started.elapsed()),
+                None => Outcome::Late(own),
+            }
+        }));
         places.insert(task.id(), place);
     }
     let mut outcomes: Vec<Outcome<T>> = layers.iter().map(|_| Outcome::Late(deadlines.whole)).collect();
@@ -65,16 +72,12 @@ where
     tokio::pin!(too_late);
     loop {
         let ended = tokio::select! {
+            biased;
             ended = asked.join_next_with_id() => ended,
             () = &mut too_late => None,
         };
         let Some(ended) = ended else { break };
-        let (id, outcome) = match ended {
-            Ok((id, (Some(Ok(value)), took))) => (id, Outcome::Answered(value, took)),
-            Ok((id, (Some(Err(error)), took))) => (id, Outcome::Failed(error, took)),
-            Ok((id, (None, took))) => (id, Outcome::Late(took)),
-            Err(error) => (error.id(), Outcome::Panicked),
-        };
+        let (id, outcome) = ended.unwrap_or_else(|error| (error.id(), Outcome::Panicked));
         if let Some(place) = places.get(&id).and_then(|place| outcomes.get_mut(*place)) {
             *place = outcome;
         }
@@ -89,10 +92,10 @@ where
                 timings.push(Timing::of(name.as_str(), took));
                 answers.push(Answer { layer: Arc::clone(layer), value });
             }
-            Outcome::Late(took) => {
-                timings.push(Timing::of(name.as_str(), took));
-                tracing::warn!(layer = %name, ms = took.as_millis(), "A layer was too late");
-                gaps.push(gap(&name, GapReason::Late, format!("no answer within {} ms", took.as_millis())));
+            Outcome::Late(limit) => {
+                timings.push(Timing::of(name.as_str(), limit));
+                tracing::warn!(layer = %name, ms = limit.as_millis(), "A layer was too late");
+                gaps.push(gap(&name, GapReason::Late, format!("no answer within {} ms", limit.as_millis())));
             }
             Outcome::Failed(error, took) => {
                 timings.push(Timing::of(name.as_str(), took));
@@ -117,6 +120,7 @@ async fn over(time: Duration, meaning: Meaning) {
 enum Outcome<T> {
     Answered(T, Duration),
     Failed(LayerError, Duration),
+    /// What it might have taken.
     Late(Duration),
     Panicked,
 }
@@ -154,6 +158,33 @@ mod tests {
         told.await.unwrap();
 
         assert_eq!((answers[0].value.clone(), gaps), (Some(Embedding(vec![1.0])), Vec::new()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn also_what_a_single_layer_may_take_counts_from_then() {
+        let own = BTreeMap::from([("one".to_owned(), 20)]);
+        let deadlines = Deadlines { own: Some(&own), ..DEADLINES };
+        for (works_for, gaps_expected) in [(10, 0), (30, 1)] {
+            let (meaning, teller) = Meaning::on_its_way();
+            let told = tokio::spawn(async move {
+                tokio::time::sleep(Duration::from_secs(10)).await;
+                drop(teller);
+            });
+
+            let (_, gaps, _) = ask(&layers(), deadlines, &meaning, |_| {
+                let meaning = meaning.clone();
+                async move {
+                    meaning.get().await;
+                    tokio::time::sleep(Duration::from_millis(works_for)).await;
+                    Ok(())
+                }
+            })
+            .await;
+            told.await.unwrap();
+
+            assert_eq!(gaps.len(), gaps_expected, "{gaps:?}");
+            assert!(gaps.iter().all(|gap| gap.detail == "no answer within 20 ms"), "{gaps:?}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

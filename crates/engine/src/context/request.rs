@@ -261,7 +261,8 @@ pub struct LeftOut {
 /// How long one stage took.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Timing {
-    /// `embed`, `window`, `rewrite`, `recall`, `pack`, a layer's name, and last `total`.
+    /// `embed`, `window`, `rewrite`, `recall`, `pack`, a layer's name, and last `total`. Stages overlap: layers are asked
+    /// while the question is embedded, and those that need its embedding wait for it.
     pub stage: String,
     /// In milliseconds.
     pub ms: f64,

@@ -9,7 +9,7 @@ use skymem_core::{Filter, GapReason, Layer, LayerName, Message, Priority, Role, 
 use sqlx::PgPool;
 
 use super::{ClientHistory, ContextReply, ContextRequest, History, RecallRequest};
-use crate::testing::{Habit, ScriptedLayer, TestMemory, session, turn, user};
+use crate::testing::{Habit, ScriptedLayer, TestMemory, UNBEARABLE, session, turn, user};
 use crate::{ContextSettings, EngineError, EngineSettings, ManualClock, Memory, MemoryMode, Parts, SessionChange};
 
 fn files() -> Arc<ScriptedLayer> {
@@ -58,6 +58,21 @@ async fn a_context_is_system_and_files_then_window_then_finds_then_the_question(
     assert_eq!(reply.timings.last().map(|timing| timing.stage.as_str()), Some("total"));
     let asked = layer.asked.lock().unwrap()[0].clone();
     assert_eq!((asked.window.len(), asked.meaning.get().await.is_some(), asked.limit), (1, true, 4));
+}
+
+#[sqlx::test(migrations = false)]
+async fn an_embedder_that_breaks_down_leaves_a_gap_and_layers_are_told_that_words_must_do(db: PgPool) {
+    let layer = Arc::new(episodes(&["User: I like tea"]));
+    let test = TestMemory::start(db, vec![Arc::clone(&layer)]).await;
+    let request = request(&test, UNBEARABLE);
+
+    let reply = test.memory.context(&request).await.unwrap();
+    let recalled = test.memory.recall(&request.ask).await.unwrap();
+
+    assert_eq!(gaps(&reply), [("embedder", GapReason::Failed)]);
+    assert_eq!((reply.items.len(), recalled.recalls.len(), recalled.gaps.len()), (1, 1, 1));
+    let asked = layer.asked.lock().unwrap()[0].clone();
+    assert_eq!(asked.meaning.get().await, None);
 }
 
 #[sqlx::test(migrations = false)]

@@ -334,7 +334,8 @@ impl From<TimeRange> for TimeSpan {
 /// How long one stage took.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct TimingItem {
-    /// `window`, `embed`, `rewrite`, `recall`, `pack`, `render`, `total`, or a layer's name.
+    /// `window`, `embed`, `rewrite`, `recall`, `pack`, `render`, `total`, or a layer's name. Stages overlap: layers are asked
+    /// while the question is embedded.
     stage: String,
     /// In milliseconds.
     ms: f64,
