@@ -9,6 +9,7 @@ pub mod estimate;
 pub mod facts;
 pub mod files;
 pub mod layer;
+pub mod machine;
 pub mod models;
 pub mod prompts;
 pub mod query;

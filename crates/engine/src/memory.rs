@@ -10,7 +10,7 @@ use sqlx::PgPool;
 
 use crate::chat::ChatWatch;
 use crate::clock::Clock;
-use crate::context::Frozen;
+use crate::context::{Frozen, Meters};
 use crate::error::EngineError;
 use crate::file_news::FileNews;
 use crate::purge::{Folders, Signer};
@@ -55,6 +55,7 @@ pub(crate) struct Inner {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: EngineSettings,
     pub(crate) frozen: Frozen,
+    pub(crate) meters: Meters,
     pub(crate) file_news: FileNews,
 }
 
@@ -83,6 +84,7 @@ impl Memory {
             clock,
             settings,
             frozen,
+            meters: Meters::default(),
             file_news,
         };
         Self { inner: Arc::new(inner) }

@@ -1,13 +1,14 @@
 //! What models say they counted, beside what was estimated: the estimate of each model gets better with use.
 
 use skymem_core::Tokens;
+use skymem_store::StoreError;
 
 use crate::memory::Memory;
 
 impl Memory {
     /// Learns how a model counts: `estimated` is what `estimate_tokens` made of everything it was sent, not corrected
     /// by anything learned before; `real` is what it said it was. From then on what is estimated for this model is
-    /// corrected, on every server and after a restart.
+    /// corrected, on every server within ten seconds, and after a restart.
     ///
     /// Numbers that cannot be, or that say nothing of the tokenizer (a prompt with images, a few words, a server that
     /// counts nothing), change nothing. Neither does a fault: it is logged, and nobody waits for it to be mended.
@@ -17,24 +18,25 @@ impl Memory {
         let learned = async {
             let known = journal.token_factor(&model).await?;
             let before = known.map_or_else(Factor::default, |(factor, seen)| Factor::from_store(factor, seen));
-            match before.after(estimated, real) {
-                Some(after) => journal.set_token_factor(&model, after.factor, after.seen, self.now()).await,
-                None => Ok(()),
+            if let Some(after) = before.after(estimated, real) {
+                journal.set_token_factor(&model, after.factor, after.seen, self.now()).await?;
+                self.inner.meters.correct(&model, after, self.now());
             }
+            Ok::<(), StoreError>(())
         };
         if let Err(error) = learned.await {
             tracing::warn!(%error, "How a model counts tokens could not be noted");
         }
     }
 
-    /// By what estimates for `model` are corrected; by nothing when it is not known or the database does not say.
-    pub(crate) async fn token_factor(&self, model: &str) -> Factor {
-        let Some(model) = key_of(model) else { return Factor::default() };
+    /// By what estimates for `model` are corrected; `None` when the database does not say.
+    pub(crate) async fn token_factor(&self, model: &str) -> Option<Factor> {
+        let Some(model) = key_of(model) else { return Some(Factor::default()) };
         match self.inner.journal.token_factor(&model).await {
-            Ok(known) => known.map_or_else(Factor::default, |(factor, seen)| Factor::from_store(factor, seen)),
+            Ok(known) => Some(known.map_or_else(Factor::default, |(factor, seen)| Factor::from_store(factor, seen))),
             Err(error) => {
                 tracing::warn!(%error, "How a model counts tokens is not known now; its tokens are estimated as any");
-                Factor::default()
+                None
             }
         }
     }
@@ -44,7 +46,7 @@ impl Memory {
 const LONGEST_NAME: usize = 100;
 
 /// The name that what is learned for `model` is kept under; `None` for what is no name.
-fn key_of(model: &str) -> Option<String> {
+pub(crate) fn key_of(model: &str) -> Option<String> {
     let key = model.trim().to_lowercase();
     (!key.is_empty() && key.len() <= LONGEST_NAME && !key.chars().any(char::is_control)).then_some(key)
 }
@@ -83,7 +85,7 @@ impl Factor {
 
     /// The factor after one more observation: an average at first, a moving one later. `None` when the observation says
     /// nothing.
-    fn after(self, estimated: Tokens, real: Tokens) -> Option<Self> {
+    pub(crate) fn after(self, estimated: Tokens, real: Tokens) -> Option<Self> {
         if estimated.0 < FEWEST_TOKENS || real.0 == 0 {
             return None;
         }
@@ -183,10 +185,10 @@ mod tests {
 
         let restarted = TestMemory::start(db, vec![]).await.memory;
 
-        let factor = restarted.token_factor("llama3.2:3b").await;
+        let factor = restarted.token_factor("llama3.2:3b").await.unwrap();
         assert!(factor.apply(Tokens(100)) > Tokens(130), "{factor:?}");
-        assert!(restarted.token_factor("other").await.apply(Tokens(100)) < Tokens(100));
-        assert_eq!(restarted.token_factor("unknown").await, Factor::default());
+        assert!(restarted.token_factor("other").await.unwrap().apply(Tokens(100)) < Tokens(100));
+        assert_eq!(restarted.token_factor("unknown").await, Some(Factor::default()));
     }
 
     #[sqlx::test(migrations = false)]
@@ -203,7 +205,7 @@ mod tests {
         test.memory.learn_usage("first", Tokens(1_000), Tokens(1_500)).await;
 
         assert_ne!(test.memory.token_factor("first").await, before, "what is known goes on being learned");
-        assert_eq!(test.memory.token_factor("model 5").await.seen, 1);
-        assert_eq!(test.memory.token_factor("model 1009").await, Factor::default());
+        assert_eq!(test.memory.token_factor("model 5").await.unwrap().seen, 1);
+        assert_eq!(test.memory.token_factor("model 1009").await, Some(Factor::default()));
     }
 }

@@ -7,6 +7,7 @@ use std::thread::Builder;
 
 use half::f16;
 use pulp::{Arch, Simd, WithSimd};
+use skymem_core::machine::fetch_ahead;
 
 use crate::places::{ByPlace, Place};
 
@@ -28,6 +29,8 @@ impl<'a> Rows<'a> {
 
 /// Rows that a thread compares at a time: fewer are done before another one has begun.
 const PIECE: usize = 4_096;
+/// How many rows ahead vectors are fetched.
+const AHEAD: usize = 8;
 /// How many processors there are; more than four would wait for memory.
 static THREADS: LazyLock<usize> = LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from).min(4));
 
@@ -82,6 +85,7 @@ impl<P: Iterator<Item = Place>, F: FnMut(Place, f32)> WithSimd for Compare<'_, P
             if self.rows.has_vector.get(at) == Some(&true)
                 && let Some(vector) = self.rows.vectors.get(start..end)
             {
+                fetch_ahead(vector, AHEAD);
                 (self.found)(place, dot(self.question, vector));
             }
         }

@@ -3,6 +3,7 @@
 use half::f16;
 use rustc_hash::FxHashMap;
 use skymem_core::Embedding;
+use skymem_core::machine::roomy;
 use zeroize::Zeroize;
 
 use crate::bm25::{Hit, Sheet};
@@ -68,7 +69,9 @@ impl Contents {
     fn grow(&mut self, places: usize) {
         let (numbers, held) = (places * self.dimensions, self.vectors.len());
         if numbers > self.vectors.capacity() {
-            self.vectors.reserve_exact(numbers - held + held / 16);
+            let mut larger = roomy(numbers + held / 16);
+            larger.extend_from_slice(&self.vectors);
+            self.vectors = larger;
         }
         self.vectors.resize(numbers, f16::ZERO);
         self.has_vector.resize(places, false);
@@ -78,8 +81,10 @@ impl Contents {
     /// Of so many passages, without anything yet.
     #[must_use]
     pub fn of(places: usize, dimensions: usize) -> Self {
+        let mut vectors = roomy(places * dimensions);
+        vectors.resize(places * dimensions, f16::ZERO);
         Self {
-            vectors: vec![f16::ZERO; places * dimensions],
+            vectors,
             has_vector: vec![false; places],
             dimensions,
             words: FxHashMap::default(),

@@ -159,6 +159,14 @@ impl<'a> Way<'a> {
     }
 }
 
+/// How many passages are weighed closely for a question: `least`, and so many that its limit can be met, since several of
+/// them make one recall, and others say the same.
+#[must_use]
+pub fn candidates(least: usize, query: &Query) -> usize {
+    const FOR_A_RECALL: usize = 3;
+    query.limit.saturating_mul(FOR_A_RECALL).max(least)
+}
+
 /// The passages with the best scores by words, at most `most`, in any order.
 #[must_use]
 pub fn best_words(words: &ByPlace<Words>, most: usize) -> Vec<Place> {
@@ -211,6 +219,33 @@ mod tests {
         check("🎉", "What is it?", false);
     }
 
+    fn question() -> Query {
+        Query {
+            user: UserId(uuid::Uuid::nil()),
+            text: "heron".into(),
+            meaning: Meaning::known(None),
+            rewrite: None,
+            time_hint: None,
+            session: None,
+            filter: Filter::default(),
+            window: Vec::new(),
+            asked_at: DateTime::UNIX_EPOCH,
+            as_of: None,
+            known_at: None,
+            limit: 4,
+            unit: Unit::Exchange,
+            neighbours: 0,
+            least_score: 0.0,
+        }
+    }
+
+    #[test]
+    fn who_asks_for_many_has_more_weighed() {
+        let most = |limit| candidates(100, &Query { limit, ..question() });
+
+        assert_eq!((most(0), most(10), most(100), most(usize::MAX)), (100, 100, 300, usize::MAX));
+    }
+
     #[test]
     fn the_best_by_words_are_kept_and_of_equals_the_later() {
         let mut words = ByPlace::none(5);
@@ -232,23 +267,7 @@ mod tests {
     #[test]
     fn what_the_prompt_holds_is_kept_out_also_when_it_was_learned_after_that_was_looked_up() {
         let in_prompt = uuid::Uuid::from_u128(7);
-        let query = Query {
-            user: UserId(uuid::Uuid::nil()),
-            text: "heron".into(),
-            meaning: Meaning::known(None),
-            rewrite: None,
-            time_hint: None,
-            session: None,
-            filter: Filter::default(),
-            window: vec![ExchangeId(in_prompt)],
-            asked_at: DateTime::UNIX_EPOCH,
-            as_of: None,
-            known_at: None,
-            limit: 4,
-            unit: Unit::Exchange,
-            neighbours: 0,
-            least_score: 0.0,
-        };
+        let query = Query { window: vec![ExchangeId(in_prompt)], ..question() };
         let passage = |id: PassageId, exchange_id| Known {
             passage: Passage {
                 id,

@@ -35,6 +35,11 @@ impl Principal {
         Self { user, key: None, scopes: vec![Scope::Admin] }
     }
 
+    /// Whoever has `key`.
+    pub(crate) fn with_key(key: Key) -> Self {
+        Self { user: key.user, key: Some(key.id), scopes: key.scopes }
+    }
+
     /// As the audit log names it.
     fn actor(&self) -> Actor {
         self.key.as_ref().map_or_else(Actor::anyone, Actor::key)
@@ -101,16 +106,36 @@ pub(crate) async fn identify_by(
     request: &HttpRequest,
     presented: Option<&str>,
 ) -> Result<Principal, ApiError> {
-    let own = match &door.without_key {
-        Some(anyone) => anyone.clone(),
-        None => by_key(door, memory, request, presented).await?,
+    let own = async {
+        match &door.without_key {
+            Some(anyone) => Ok(anyone.clone()),
+            None => by_key(door, memory, request, presented).await,
+        }
     };
-    let Some(name) = named_in(request.headers())? else { return Ok(own) };
-    // Whether such a user exists is for admins to know.
-    own.may(Scope::Admin)?;
+    let name = match named_in(request.headers()) {
+        Ok(Some(name)) => name,
+        none => {
+            let own = own.await?;
+            return none.map(|_| own);
+        }
+    };
     let named = async { Ok(memory.user_named(&name).await?.map(|user| user.id)) };
-    let other = door.users.or(name.as_str(), must_be_answered(request), named).await?;
-    Ok(Principal { user: other.ok_or_else(|| ApiError::not_found(format!("user {name}")))?, ..own })
+    let other = door.users.or(name.as_str(), must_be_answered(request), named);
+    // Whether such a user exists is for admins to know. Whose key was an admin's lately need not wait until it is known to be
+    // one still: both are looked up at once.
+    let (own, other) = match presented.and_then(|key| door.keys.lately(key)) {
+        Some(key) if key.scopes.contains(&Scope::Admin) => {
+            let (own, other) = tokio::try_join!(own, async { Ok(other.await) })?;
+            own.may(Scope::Admin)?;
+            (own, other)
+        }
+        _ => {
+            let own = own.await?;
+            own.may(Scope::Admin)?;
+            (own, other.await)
+        }
+    };
+    Ok(Principal { user: other?.ok_or_else(|| ApiError::not_found(format!("user {name}")))?, ..own })
 }
 
 async fn by_key(
@@ -120,9 +145,11 @@ async fn by_key(
     presented: Option<&str>,
 ) -> Result<Principal, ApiError> {
     let address = door.rates.address_of(request);
-    // Who opened something with this very key lately guesses nothing, and need not wait for those who do.
-    if !presented.is_some_and(|presented| door.keys.knows(presented)) {
-        door.rates.may_guess(address)?;
+    let lately = presented.and_then(|presented| door.keys.said_of(presented));
+    match &lately {
+        // Who opened something with this very key lately guesses nothing, and need not wait for those who do.
+        Some(key) => door.rates.with_key(&key.id)?,
+        None => door.rates.may_guess(address)?,
     }
     // No key at all is no guess.
     let presented = presented.ok_or_else(no_key)?;
@@ -134,8 +161,10 @@ async fn by_key(
             "this key opens nothing: it is mistyped, expired or revoked; `skymem key create` makes a new one",
         ));
     };
-    door.rates.with_key(&key.id)?;
-    Ok(Principal { user: key.user, key: Some(key.id), scopes: key.scopes })
+    if lately.is_none() {
+        door.rates.with_key(&key.id)?;
+    }
+    Ok(Principal::with_key(key))
 }
 
 fn no_key() -> ApiError {

@@ -49,15 +49,20 @@ impl<T: Clone> Lately<T> {
         Ok(answer)
     }
 
-    /// Whether there was an answer to `subject` once, as far back as is known. It may be another by now.
-    pub(crate) fn knows(&self, subject: &str) -> bool {
+    /// The last answer to `subject`, as far back as is known. It may be another by now.
+    pub(crate) fn said_of(&self, subject: &str) -> Option<T> {
         let subject: [u8; 32] = Sha256::digest(subject).into();
-        self.locked().contains_key(&subject)
+        self.locked().get(&subject).map(|(said, _)| said.clone())
     }
 
     /// Nothing stands in for an answer until there was one again.
     pub(crate) fn clear(&self) {
         self.locked().clear();
+    }
+
+    /// What was said of `subject` lately. It may be otherwise by now.
+    pub(crate) fn lately(&self, subject: &str) -> Option<T> {
+        self.of(&Sha256::digest(subject).into())
     }
 
     fn of(&self, subject: &[u8; 32]) -> Option<T> {
@@ -109,9 +114,9 @@ mod tests {
         assert!(lately.or("key", true, async { away() }).await.is_err());
 
         lately.or("key", true, async { Ok(Some(1)) }).await.unwrap();
-        assert!(lately.knows("key") && !lately.knows("another"));
+        assert_eq!((lately.said_of("key"), lately.said_of("another")), (Some(1), None));
         lately.clear();
         assert!(lately.or("key", true, async { away() }).await.is_err());
-        assert!(!lately.knows("key"));
+        assert_eq!(lately.said_of("key"), None);
     }
 }

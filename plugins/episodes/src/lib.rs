@@ -15,13 +15,14 @@
 //! part_tokens = 300            # the size of a part; a collection may have its own
 //! topic_threshold = 0.70       # nearness below which a new topic begins; higher means more topics
 //! user_words = 2.0             # weight of a person's words over an assistant's
-//! candidates = 150             # how many passages are weighed closely
+//! candidates = 100             # how many passages are weighed closely; at least three for each recall that is asked for
 //! exact_up_to = 50000          # up to this many passages of a user every one is compared; above, an index is used
 //!
 //! [layers.episodes.weights]    # how strongly each sign of relevance counts: see `Weights`
 //! ```
 
 mod held;
+mod recalls;
 mod search;
 mod sql;
 
@@ -124,7 +125,7 @@ impl Default for Settings {
             part_tokens: 300,
             topic_threshold: 0.70,
             user_words: 2.0,
-            candidates: 150,
+            candidates: 100,
             exact_up_to: 50_000,
             held_megabytes: 256,
             weights: Weights::default(),

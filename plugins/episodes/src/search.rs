@@ -1,23 +1,35 @@
-//! One question: found by meaning and by words, weighed, chosen, told. When it comes with a rewrite, both are searched.
+//! One question: found by meaning and by words, weighed, chosen. When it comes with a rewrite, both are searched.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
+use futures_util::future::OptionFuture;
 use pgvector::HalfVector;
 use rustc_hash::{FxHashMap, FxHashSet};
-use skymem_core::{Considered, Embedding, ExchangeId, Fate, LayerError, Query, Recall, RecallId, Unit, UserId};
+use skymem_core::{Considered, Embedding, ExchangeId, Fate, LayerError, Query, Recall, RecallId, UserId};
+use sqlx::Postgres;
+use sqlx::pool::PoolConnection;
+use tokio::task::spawn_blocking;
 use tokio::try_join;
 use uuid::Uuid;
 
 use crate::bm25::{self, Hit, Words};
-use crate::choose::{Candidate, Choice, Passage, choose};
+use crate::choose::{Candidate, Choice, choose};
 use crate::fuse::{self, Found, Spread};
 use crate::held::Known;
 use crate::places::{ByPlace, PassageId, Place};
-use crate::sql::Told;
-use crate::tell::{considered, recall};
-use crate::weigh::{Way, Weighing, best_words, in_window};
-use crate::{EpisodesLayer, NAME, sql, tongues};
+use crate::recalls::tell;
+use crate::tell::considered;
+use crate::weigh::{Way, Weighing, best_words, candidates};
+use crate::{EpisodesLayer, sql, tongues};
+
+/// Candidates with all their scores.
+struct Weighed {
+    candidates: Vec<Candidate>,
+    /// What must not be shown, whatever the question.
+    barred: FxHashMap<PassageId, Fate>,
+    /// What they were read through: borrowing one takes a way to the database and back.
+    connection: PoolConnection<Postgres>,
+}
 
 /// How many of the nearest passages the index is asked for, and how many others tell what average is.
 const NEAREST: i64 = 400;
@@ -26,9 +38,9 @@ const SAMPLE: i64 = 400;
 impl EpisodesLayer {
     /// See [`skymem_core::Layer::recall`].
     pub(crate) async fn search(&self, query: &Query) -> Result<Vec<Recall>, LayerError> {
-        let (mut candidates, barred) = self.weigh(query, &[]).await?;
+        let Weighed { mut candidates, barred, connection } = self.weigh(query, &[]).await?;
         let chosen = choose(&mut candidates, self.choice(query));
-        self.tell(query, &chosen, &barred).await
+        tell(connection, query, &chosen, &barred).await
     }
 
     /// See [`skymem_core::Layer::explain`].
@@ -37,7 +49,7 @@ impl EpisodesLayer {
             Some(exchange) => sql::passages_of_exchange(&self.db, query.user, exchange.0).await?,
             None => Vec::new(),
         };
-        let (mut candidates, _) = self.weigh(query, &asked_for).await?;
+        let mut candidates = self.weigh(query, &asked_for).await?.candidates;
         choose(&mut candidates, self.choice(query));
         let Some(exchange) = about else { return Ok(candidates.iter().map(considered).collect()) };
         if asked_for.is_empty() {
@@ -67,13 +79,8 @@ impl EpisodesLayer {
         }
     }
 
-    /// The passages that might be recalled, and those of `asked_for` in any case, with all their scores; and those that
-    /// must not be shown, whatever the question.
-    async fn weigh(
-        &self,
-        query: &Query,
-        asked_for: &[PassageId],
-    ) -> Result<(Vec<Candidate>, FxHashMap<PassageId, Fate>), LayerError> {
+    /// Weighs the passages that might be recalled, and those of `asked_for` in any case.
+    async fn weigh(&self, query: &Query, asked_for: &[PassageId]) -> Result<Weighed, LayerError> {
         let user = query.user;
         let window: Vec<Uuid> = query.window.iter().map(|exchange| exchange.0).collect();
         let (ground, allowed, embedder) = try_join!(
@@ -83,11 +90,25 @@ impl EpisodesLayer {
         )?;
         let mut ways = Way::of(query, &tongues(&ground.tongues));
         let held = || self.held.of(&self.db, user, self.space(embedder), ground.version);
-        // Brought up to date while the question is being embedded, and not kept meanwhile: who learns would have to copy it.
-        drop(held().await?);
-        Way::wait_for_meaning(&mut ways, query).await;
+        // Searched by words while the question is still being embedded.
         let known = held().await?;
-        let found = self.find(query, &ways, embedder, allowed.as_deref(), asked_for, &known).await?;
+        let (sheet, words) = (Arc::clone(&known.sheet), self.by_words(user, &ways, &known).await?);
+        // What is held is let go of meanwhile: who learns would have to copy it.
+        let bare = known.contents.is_none().then_some(known);
+        Way::wait_for_meaning(&mut ways, query).await;
+        let known = match bare {
+            Some(bare) => bare,
+            None => held().await?,
+        };
+        let words = match Arc::ptr_eq(&known.sheet, &sheet) {
+            true => words,
+            false => self.by_words(user, &ways, &known).await?,
+        };
+        // What is held is compared without the database, which lends a connection meanwhile if it has one to spare.
+        let lends = known.contents.is_some() && self.db.num_idle() > 1;
+        let lent = OptionFuture::from(lends.then(|| self.db.acquire()));
+        let find = self.find(query, &ways, words, embedder, allowed.as_deref(), asked_for, &known);
+        let (found, lent) = try_join!(find, async { Ok(lent.await.transpose()?) })?;
         let sheet = &known.sheet;
         let expired = ground.expired.into_iter().map(|id| (id, Fate::Filtered));
         let in_window = ground.in_window.into_iter().map(|id| (id, Fate::InWindow));
@@ -98,12 +119,16 @@ impl EpisodesLayer {
             (None, Some(allowed)) if !allowed.contains(&id) => Fate::Filtered,
             _ => Fate::BelowLimit,
         };
-        let (ranked, ranking) = fuse::rank(&found, &self.settings.weights, self.settings.candidates, |place| {
-            fate(sheet.id(place)) == Fate::BelowLimit
-        });
+        let most = candidates(self.settings.candidates, query);
+        let (ranked, ranking) =
+            fuse::rank(&found, &self.settings.weights, most, |place| fate(sheet.id(place)) == Fate::BelowLimit);
         let mut ids: Vec<PassageId> = ranked.into_iter().map(|(place, _)| sheet.id(place)).collect();
         ids.extend_from_slice(asked_for);
-        let known = sql::passages(&self.db, user, &ids).await?;
+        let mut connection = match lent {
+            Some(lent) => lent,
+            None => self.db.acquire().await?,
+        };
+        let known = sql::passages(&mut *connection, user, &ids).await?;
         let weighing = Weighing {
             query,
             ways: &ways,
@@ -114,32 +139,33 @@ impl EpisodesLayer {
             weights: &self.settings.weights,
             decay: self.settings.decay(),
         };
-        let candidates = weighing.candidates(known, fate);
-        Ok((candidates, barred))
+        Ok(Weighed { candidates: weighing.candidates(known, fate), barred, connection })
     }
 
-    /// Searches by meaning and by words at once, in every way the question is put; what each found, in their order.
+    /// Searches by meaning, in every way the question is put; what each found, by `words` too, in their order.
+    #[expect(clippy::too_many_arguments, reason = "what a search is made of")]
     async fn find(
         &self,
         query: &Query,
         ways: &[Way<'_>],
+        words: Vec<ByPlace<Words>>,
         embedder: Option<&sql::KnownEmbedder>,
         allowed: Option<&[PassageId]>,
         asked_for: &[PassageId],
-        known: &Known,
+        known: &Arc<Known>,
     ) -> Result<Vec<Found>, LayerError> {
         let allowed: Option<Vec<Place>> =
             allowed.map(|ids| ids.iter().filter_map(|&id| known.sheet.place(id)).collect());
         let mut found = Vec::with_capacity(ways.len());
-        for way in ways {
-            let by_words = self.by_words(query.user, way, known);
-            let by_meaning = self.by_meaning(query.user, embedder, way.embedding, allowed.as_deref(), known);
-            let (words, (cosines, cosine_spread)) = try_join!(by_words, by_meaning)?;
+        for (way, words) in ways.iter().zip(words) {
+            let meaning = self.by_meaning(query.user, embedder, way.embedding, allowed.as_deref(), known).await?;
+            let (cosines, cosine_spread) = meaning;
             found.push(Found { cosines, cosine_spread, words, passages: known.sheet.passages() });
         }
         // What one way found is weighed on the scale of the others too.
         let mut to_weigh: FxHashSet<Place> = asked_for.iter().filter_map(|&id| known.sheet.place(id)).collect();
-        to_weigh.extend(found.iter().flat_map(|found| best_words(&found.words, self.settings.candidates)));
+        let most = candidates(self.settings.candidates, query);
+        to_weigh.extend(found.iter().flat_map(|found| best_words(&found.words, most)));
         if found.len() > 1 {
             to_weigh.extend(found.iter().flat_map(|found| found.cosines.iter()).map(|(place, _)| place));
         }
@@ -155,16 +181,23 @@ impl EpisodesLayer {
         Ok(found)
     }
 
-    /// What the words of one way of putting the question say of each passage.
-    async fn by_words(&self, user: UserId, way: &Way<'_>, known: &Known) -> Result<ByPlace<Words>, LayerError> {
-        if let Some(contents) = &known.contents {
-            return Ok(bm25::scores(&contents.hits(&way.terms).collect::<Vec<_>>(), &known.sheet));
+    /// What the words of each way of putting the question say of each passage.
+    async fn by_words(&self, user: UserId, ways: &[Way<'_>], known: &Known) -> Result<Vec<ByPlace<Words>>, LayerError> {
+        let mut words = Vec::with_capacity(ways.len());
+        for Way { terms, .. } in ways {
+            words.push(match &known.contents {
+                Some(contents) => bm25::scores(&contents.hits(terms).collect::<Vec<_>>(), &known.sheet),
+                None => {
+                    let mut found = sql::hits(&self.db, user, terms).await?;
+                    // Sums are the same to the last digit wherever the words were looked up.
+                    found.sort_by_key(|posting| terms.iter().position(|term| *term == posting.term));
+                    let hits: Vec<Vec<Hit>> =
+                        found.iter().map(|posting| posting.hits(&known.sheet).collect()).collect();
+                    bm25::scores(&hits.iter().map(Vec::as_slice).collect::<Vec<_>>(), &known.sheet)
+                }
+            });
         }
-        let mut found = sql::hits(&self.db, user, &way.terms).await?;
-        // Sums are the same to the last digit wherever the words were looked up.
-        found.sort_by_key(|posting| way.terms.iter().position(|term| *term == posting.term));
-        let hits: Vec<Vec<Hit>> = found.iter().map(|posting| posting.hits(&known.sheet).collect()).collect();
-        Ok(bm25::scores(&hits.iter().map(Vec::as_slice).collect::<Vec<_>>(), &known.sheet))
+        Ok(words)
     }
 
     /// Cosines and how they are spread: of every passage that may come back, as long as comparing all of them is quick;
@@ -175,7 +208,7 @@ impl EpisodesLayer {
         embedder: Option<&sql::KnownEmbedder>,
         question: Option<&Embedding>,
         allowed: Option<&[Place]>,
-        known: &Known,
+        known: &Arc<Known>,
     ) -> Result<(ByPlace<f32>, Spread), LayerError> {
         let sheet = &known.sheet;
         let (Some(question), Some(embedder)) = (question, embedder) else {
@@ -206,150 +239,33 @@ impl EpisodesLayer {
         embedder: &sql::KnownEmbedder,
         question: &Embedding,
         only: Option<&[Place]>,
-        known: &Known,
+        known: &Arc<Known>,
     ) -> Result<ByPlace<f32>, LayerError> {
-        if let Some(contents) = &known.contents {
-            return Ok(contents.cosines(question, only));
+        if known.contents.is_some() {
+            return compared(known, question, only).await;
         }
         let embedding = HalfVector::from_f32_slice(&question.0);
         let only = only.map(|places| known.sheet.ids_at(places));
         let cosines = sql::cosines(&self.db, user, embedder.id, &embedding, only.as_deref()).await?;
         Ok(known.sheet.by_place(cosines))
     }
-
-    /// Recalls with their texts, provenance and surroundings, in the order of `chosen`.
-    async fn tell(
-        &self,
-        query: &Query,
-        chosen: &[Candidate],
-        barred: &FxHashMap<PassageId, Fate>,
-    ) -> Result<Vec<Recall>, LayerError> {
-        if chosen.is_empty() {
-            return Ok(Vec::new());
-        }
-        let user = query.user;
-        let made_of = self.made_of(query, chosen).await?;
-        let episodes: Vec<PassageId> = made_of.iter().filter_map(MadeOf::episode).collect();
-        let ids: Vec<PassageId> = made_of.iter().flat_map(MadeOf::ids).copied().collect();
-        let mut told = sql::told(&self.db, user, &episodes, &ids).await?;
-        let members: Vec<Vec<PassageId>> = made_of.iter().map(|made_of| made_of.members(&told)).collect();
-        let around = self.around(query, chosen, &members).await?;
-        let beside: Vec<PassageId> = around.iter().flatten().copied().collect();
-        if !beside.is_empty() {
-            told.extend(sql::told(&self.db, user, &[], &beside).await?);
-        }
-        let began_at: FxHashMap<PassageId, DateTime<Utc>> =
-            told.iter().map(|told| (told.passage.id, told.topic_began_at)).collect();
-        if let Some(known_at) = query.known_at {
-            let all: Vec<PassageId> = told.iter().map(|told| told.passage.id).collect();
-            let known = sql::known_by(&self.db, user, &all, known_at).await?;
-            told.retain(|told| known.contains(&told.passage.id));
-        }
-        let passages: FxHashMap<PassageId, Passage> = told
-            .into_iter()
-            .map(|told| (told.passage.id, told.passage))
-            // Nor may they stand beside what was found: in a merge, a segment, among the neighbours.
-            .filter(|(id, passage)| {
-                let barred = barred.contains_key(id) || in_window(query, passage);
-                !barred && query.as_of.is_none_or(|as_of| passage.occurred_at <= as_of)
-            })
-            .collect();
-        let told = |ids: &[PassageId]| ids.iter().filter_map(|id| passages.get(id)).collect::<Vec<&Passage>>();
-        let recalls = chosen.iter().zip(members).zip(around).map(|((candidate, members), around)| {
-            let Passage { id, topic, .. } = candidate.passage;
-            let mut recall = recall(&NAME, query.unit, candidate, &told(&members));
-            recall.provenance.topic = began_at.get(&id).map(|&at| (topic, at));
-            recall.neighbours = told(&around).into_iter().map(Passage::line).collect();
-            recall
-        });
-        Ok(recalls.collect())
-    }
-
-    /// Which passages each recall is made of.
-    async fn made_of(&self, query: &Query, chosen: &[Candidate]) -> Result<Vec<MadeOf>, LayerError> {
-        let user = query.user;
-        let passages = chosen.iter().map(|candidate| &candidate.passage);
-        match query.unit {
-            Unit::Turn => Ok(passages.map(|passage| MadeOf::Passages(vec![passage.id])).collect()),
-            Unit::Segment => {
-                let mut all = Vec::with_capacity(chosen.len());
-                for passage in passages {
-                    let ids = sql::passages_of_segment(&self.db, user, &passage.session_id, passage.topic).await?;
-                    all.push(MadeOf::Passages(ids));
-                }
-                Ok(all)
-            }
-            Unit::Exchange => {
-                let split: Vec<Uuid> = passages.clone().filter(|p| p.split).map(|p| p.exchange_id).collect();
-                let questions = match split.is_empty() {
-                    true => HashMap::new(),
-                    false => sql::questions(&self.db, user, &split).await?,
-                };
-                let made_of = |passage: &Passage| {
-                    if !passage.split {
-                        return MadeOf::Episode(passage.episode);
-                    }
-                    let question = questions.get(&passage.exchange_id).copied().filter(|&id| id != passage.id);
-                    MadeOf::Passages(question.into_iter().chain([passage.id]).collect())
-                };
-                Ok(passages.map(made_of).collect())
-            }
-        }
-    }
-
-    /// The passages around each recall, as far as the query asks for them.
-    async fn around(
-        &self,
-        query: &Query,
-        chosen: &[Candidate],
-        members: &[Vec<PassageId>],
-    ) -> Result<Vec<Vec<PassageId>>, LayerError> {
-        let exchanges = i64::try_from(query.neighbours).unwrap_or(i64::MAX);
-        let mut all = vec![Vec::new(); chosen.len()];
-        if exchanges == 0 {
-            return Ok(all);
-        }
-        for ((candidate, members), around) in chosen.iter().zip(members).zip(&mut all) {
-            if let (Some(&first), Some(&last)) = (members.first(), members.last()) {
-                let session = &candidate.passage.session_id;
-                *around = sql::around(&self.db, query.user, session, first, last, exchanges).await?;
-            }
-        }
-        Ok(all)
-    }
 }
 
-/// The passages that a recall is made of.
-enum MadeOf {
-    /// All of an episode.
-    Episode(PassageId),
-    /// These, in order.
-    Passages(Vec<PassageId>),
-}
-
-impl MadeOf {
-    fn episode(&self) -> Option<PassageId> {
-        match self {
-            Self::Episode(episode) => Some(*episode),
-            Self::Passages(_) => None,
-        }
-    }
-
-    fn ids(&self) -> &[PassageId] {
-        match self {
-            Self::Episode(_) => &[],
-            Self::Passages(ids) => ids,
-        }
-    }
-
-    /// In order, as far as they are among `told`, which stand in order.
-    fn members(&self, told: &[Told]) -> Vec<PassageId> {
-        match self {
-            Self::Episode(episode) => {
-                let of_it = told.iter().filter(|told| told.passage.episode == *episode);
-                of_it.map(|told| told.passage.id).collect()
-            }
-            Self::Passages(ids) => ids.clone(),
-        }
-    }
+/// The cosine of `question` and every passage, or those of `only`, by the vectors that are held: in a thread of its own,
+/// since this one has others to answer.
+async fn compared(
+    known: &Arc<Known>,
+    question: &Embedding,
+    only: Option<&[Place]>,
+) -> Result<ByPlace<f32>, LayerError> {
+    let (known, question, only) = (Arc::clone(known), question.clone(), only.map(<[Place]>::to_vec));
+    let compared = spawn_blocking(move || match &known.contents {
+        Some(contents) => contents.cosines(&question, only.as_deref()),
+        None => ByPlace::none(known.sheet.passages()),
+    });
+    compared.await.map_err(|error| match error.try_into_panic() {
+        Ok(panic) => std::panic::resume_unwind(panic),
+        // The program stops.
+        Err(_) => LayerError::Database(sqlx::Error::WorkerCrashed),
+    })
 }

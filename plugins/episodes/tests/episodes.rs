@@ -608,6 +608,29 @@ async fn a_search_waits_until_it_is_known_what_the_question_means() {
 }
 
 #[tokio::test]
+async fn what_is_learned_while_a_search_waits_is_searched_too() {
+    let memory = Memory::new().await;
+    memory.says("s1", "My cousin keeps bees behind the mill", "How many hives are there?").await;
+    let known = memory.query("Who has bees?").await;
+    memory.layer.explain(&known, None).await.unwrap();
+    let (meaning, teller) = Meaning::on_its_way();
+    let query = Query { meaning, ..known.clone() };
+
+    let told = async {
+        tokio::task::yield_now().await;
+        memory.says("s1", "The bakery closes at noon on Mondays", "Noted.").await;
+        memory.says("s1", "The schoolmaster has bees too, and sells honey", "Where?").await;
+        let now = memory.layer.explain(&known, None).await.unwrap();
+        teller.tell(known.meaning.get().await.cloned());
+        now
+    };
+    let (later, now) = tokio::join!(memory.layer.explain(&query, None), told);
+
+    assert!(now.iter().any(|considered| considered.excerpt.contains("schoolmaster")), "{now:?}");
+    assert_eq!(later.unwrap(), now);
+}
+
+#[tokio::test]
 async fn neighbours_come_on_request() {
     let memory = Memory::new().await;
     memory

@@ -80,7 +80,7 @@ impl Default for Settings {
             decay_floor: 0.8,
             near_equal: 0.2,
             topic_threshold: 0.70,
-            candidates: 150,
+            candidates: 100,
             weights: Weights::default(),
         }
     }

@@ -12,7 +12,7 @@ use skymem_search::choose::{Candidate, Choice, Passage, choose};
 use skymem_search::fuse::{self, Found, Spread};
 use skymem_search::places::{ByPlace, PassageId, Place};
 use skymem_search::tell::{considered, recall};
-use skymem_search::weigh::{Known, Way, Weighing};
+use skymem_search::weigh::{Known, Way, Weighing, candidates};
 
 use crate::room::Rooms;
 use crate::shelf::Shelf;
@@ -89,7 +89,8 @@ impl Rooms {
             fate(id) == Fate::BelowLimit
                 && shelf.passage(id).is_some_and(|passage| !in_window.contains(&passage.exchange_id))
         };
-        let (ranked, ranking) = fuse::rank(&found, &self.settings.weights, self.settings.candidates, eligible);
+        let most = candidates(self.settings.candidates, query);
+        let (ranked, ranking) = fuse::rank(&found, &self.settings.weights, most, eligible);
         let mut ids: Vec<PassageId> = ranked.into_iter().map(|(place, _)| sheet.id(place)).collect();
         let already: FxHashSet<PassageId> = ids.iter().copied().collect();
         ids.extend(asked_for.iter().filter(|id| !already.contains(id)));

@@ -13,9 +13,9 @@ mod server;
 mod times;
 mod vault;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand};
 
 /// Measures skymem. Figures belong into tests/bench/README.md, with machine and command.
@@ -126,20 +126,43 @@ async fn main() -> Result<()> {
     let program = program
         .canonicalize()
         .with_context(|| format!("no program at {}: build it with `cargo build --release`", program.display()))?;
+    let measured = measure(bench, &program);
+    // What was started is stopped with it.
+    tokio::select! {
+        measured = measured => measured,
+        () = told_to_end() => bail!("ended before everything was measured"),
+    }
+}
+
+/// Until the terminal or the system wants it to end.
+async fn told_to_end() {
+    use tokio::signal::unix::{SignalKind, signal};
+    match signal(SignalKind::terminate()) {
+        Ok(mut term) => {
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                _ = term.recv() => {}
+            }
+        }
+        Err(_) => std::future::pending().await,
+    }
+}
+
+async fn measure(bench: Bench, program: &Path) -> Result<()> {
     match bench {
-        Bench::Retrieval { files, details } => retrieval::run(&program, &files, details.as_deref()).await,
+        Bench::Retrieval { files, details } => retrieval::run(program, &files, details.as_deref()).await,
         Bench::Followups { file, model_url, model, details } => {
             let model = model_url.zip(model).map(|(url, name)| followups::RealModel { url, name });
-            followups::run(&program, &file, model.as_ref(), details.as_deref()).await
+            followups::run(program, &file, model.as_ref(), details.as_deref()).await
         }
         Bench::Facts { file, model_url, model, details } => {
             let model = model_url.zip(model).map(|(url, name)| followups::RealModel { url, name });
-            facts::run(&program, file.as_deref(), model.as_ref(), details.as_deref()).await
+            facts::run(program, file.as_deref(), model.as_ref(), details.as_deref()).await
         }
-        Bench::Latency { exchanges, questions } => latency::run(&program, &exchanges, questions).await,
-        Bench::Proxy { exchanges, questions } => proxy::run(&program, exchanges, questions).await,
-        Bench::Graph { facts, questions, .. } => graph::run(Some(&program), facts, questions).await,
-        Bench::Vault { exchanges, questions } => vault::run(&program, exchanges, questions).await,
-        Bench::Ingest { exchanges } => ingest::run(&program, exchanges).await,
+        Bench::Latency { exchanges, questions } => latency::run(program, &exchanges, questions).await,
+        Bench::Proxy { exchanges, questions } => proxy::run(program, exchanges, questions).await,
+        Bench::Graph { facts, questions, .. } => graph::run(Some(program), facts, questions).await,
+        Bench::Vault { exchanges, questions } => vault::run(program, exchanges, questions).await,
+        Bench::Ingest { exchanges } => ingest::run(program, exchanges).await,
     }
 }

@@ -3,7 +3,7 @@
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -22,6 +22,12 @@ pub(crate) struct Server {
     child: Child,
     door: Door,
     client: reqwest::Client,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+    }
 }
 
 /// What the server leaves in its data folder for commands on its own machine.
@@ -76,6 +82,22 @@ impl Server {
         }
         self.child.wait().await?;
         Ok(())
+    }
+
+    /// Asks a server that is still there to stop, and gives it a while: whatever went wrong, it is not left behind.
+    fn end(&mut self) {
+        const LOOKS: usize = 200;
+        let Some(pid) = self.child.id() else { return };
+        let asked = std::process::Command::new("kill").args(["-TERM", &pid.to_string()]).status();
+        for _ in 0..LOOKS {
+            if !asked.as_ref().is_ok_and(ExitStatus::success)
+                || self.child.try_wait().is_ok_and(|ended| ended.is_some())
+            {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let _ = self.child.start_kill();
     }
 
     /// Sends a request as `user` and returns the answer's JSON.

@@ -1,7 +1,10 @@
 //! The promise at the door: nobody comes in without a key, and a key opens what it is for.
 
 use serde_json::json;
-use skymem_harness::{Client, TestServer, story};
+use skymem::config::Config;
+use skymem_harness::{Client, Delivered, TestServer, Upstream, story, story_with};
+
+use crate::proxy::{chat_of, through};
 
 async fn client_with(server: &TestServer, scopes: &[&str]) -> Client {
     let made = server.post("/v1/keys", json!({ "name": "test", "scopes": scopes })).await.expect(201);
@@ -200,5 +203,46 @@ fn whoever_guesses_keys_waits_and_who_has_a_good_one_at_the_same_address_does_no
         for why in ["wrong_key", "address"] {
             assert!(metrics.contains(&format!("skymem_refused_total{{why=\"{why}\"}}")), "{why}: {metrics}");
         }
+    });
+}
+
+#[test]
+fn a_chat_with_a_key_that_was_good_lately_is_refused_whatever_it_says() {
+    let upstream = Upstream::says("Yes.");
+    let change = |config: &mut Config| {
+        through(&upstream)(config);
+        config.proxy.body_limit_kib = 4;
+    };
+    story_with(change, async |server| {
+        let question = chat_of(&["user: What is my dog called?"]);
+        let odd = [
+            question.clone(),
+            json!({ "model": "scripted", "messages": "none" }),
+            json!("no chat at all"),
+            json!({ "messages": [{ "role": "user", "content": "x".repeat(5_000) }] }),
+        ];
+        let plain = odd.iter().map(|body| (body, "x-memory", "read"));
+        let headers = [("x-memory", "nonsense"), ("x-memory-session", ""), ("x-memory-budget", "-1")];
+        let odd = plain.chain(headers.map(|(name, value)| (&question, name, value)));
+        let expires_at = (server.now() + chrono::TimeDelta::hours(1)).to_rfc3339();
+        // A key each: what is refused once is no longer good lately.
+        let mut asked = Vec::new();
+        for (number, (body, name, value)) in odd.enumerate() {
+            let key = json!({ "name": format!("key {number}"), "scopes": ["read"], "expires_at": expires_at });
+            let made = server.post("/v1/keys", key).await.expect(201);
+            let client = server.with_key(made["text"].as_str().unwrap());
+            let asks = move || client.request("POST", "/v1/chat/completions").header(name, value).json(body);
+            assert_ne!(Delivered::from(asks()).await.status, 401, "{number}");
+            asked.push(asks);
+        }
+        let passed_on = upstream.calls();
+        assert!(passed_on > 0);
+
+        server.time_passes(chrono::TimeDelta::hours(2));
+
+        for (number, asks) in asked.iter().enumerate() {
+            assert_eq!(Delivered::from(asks()).await.status, 401, "{number}");
+        }
+        assert_eq!(upstream.calls(), passed_on);
     });
 }

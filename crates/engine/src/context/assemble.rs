@@ -71,16 +71,25 @@ impl Memory {
 
     /// What counts for `model`: its own tokenizer where it is at hand, else the estimate with what was learned of it.
     async fn meter(&self, model: &str) -> Meter {
+        let (meters, now) = (&self.inner.meters, self.now());
+        if let Some(meter) = meters.get(model, now) {
+            return meter;
+        }
         let (tokenizers, name) = (Arc::clone(&self.inner.tokenizers), model.to_owned());
         // The first time a table may have to be read.
         let exact = tokio::task::spawn_blocking(move || tokenizers.of_model(&name)).await;
-        match exact {
+        let meter = match exact {
             Ok(Some(counter)) => Meter::exact(counter),
             _ => {
                 let deadline = Duration::from_millis(self.inner.settings.context.recall_deadline_ms);
-                Meter::corrected(timeout(deadline, self.token_factor(model)).await.unwrap_or_default())
+                match timeout(deadline, self.token_factor(model)).await {
+                    Ok(Some(factor)) => Meter::corrected(factor),
+                    _ => return Meter::default(),
+                }
             }
-        }
+        };
+        meters.keep(model, meter.clone(), now);
+        meter
     }
 
     /// Spends the budget and lays out the messages.

@@ -27,6 +27,7 @@ use crate::error::EngineError;
 use crate::memory::Memory;
 
 pub(crate) use frozen::Frozen;
+pub(crate) use meter::Meters;
 pub(crate) use render::without_injected;
 pub use request::{
     Blocks, ClientHistory, ContextReply, ContextRequest, Explanation, History, LayerExplanation, LeftOut, RecallReply,

@@ -5,8 +5,11 @@
 //! machines multiply four times as many of those at a time as floats. The program that the weights were published with
 //! rounds the same way.
 
+use std::sync::Arc;
+
 use half::f16;
 use pulp::{Arch, Simd, WithSimd};
+use skymem_core::machine::roomy;
 
 /// Weights in a block: consecutive inputs of one output.
 pub(crate) const BLOCK: usize = 32;
@@ -29,8 +32,10 @@ const ROWS: usize = 8;
 pub(crate) struct Packed {
     inputs: usize,
     outputs: usize,
-    /// Strip by strip of [`LANES`] outputs, and in it by input.
-    blocks: Vec<Block>,
+    /// Where its blocks begin: strip by strip of [`LANES`] outputs, and in it by input.
+    from: usize,
+    /// Those of all matrices that were laid beside each other.
+    all: Arc<Vec<Block>>,
 }
 
 /// The weights of 32 inputs for 16 outputs.
@@ -89,10 +94,29 @@ impl Packed {
             count += 1;
         }
         if inputs.is_multiple_of(BLOCK) && count.is_multiple_of(LANES) {
-            Ok(Self { inputs, outputs: count, blocks })
+            Ok(Self { inputs, outputs: count, from: 0, all: Arc::new(blocks) })
         } else {
             Err(odd())
         }
+    }
+
+    /// Lays the weights of matrices beside each other, in the order in which they are multiplied.
+    pub(crate) fn lay_beside<'a>(matrices: impl IntoIterator<Item = &'a mut Self>) {
+        let matrices: Vec<&mut Self> = matrices.into_iter().collect();
+        let mut all = roomy(matrices.iter().map(|matrix| matrix.blocks().len()).sum());
+        let mut starts = Vec::new();
+        for matrix in &matrices {
+            starts.push(all.len());
+            all.extend_from_slice(matrix.blocks());
+        }
+        let all = Arc::new(all);
+        for (matrix, from) in matrices.into_iter().zip(starts) {
+            (matrix.from, matrix.all) = (from, Arc::clone(&all));
+        }
+    }
+
+    fn blocks(&self) -> &[Block] {
+        &self.all[self.from..][..self.inputs / BLOCK * self.outputs / LANES]
     }
 
     /// The product of `rows` and the weights, one row after the other.
@@ -107,7 +131,7 @@ impl Packed {
         assert!(out.len() == rows.len() * self.outputs, "there is room for each output of each row");
         // Groups of about one size: a group of few rows takes nearly as long as one of many.
         let groups = rows.len().div_ceil(ROWS);
-        for (strip, blocks) in self.blocks.chunks_exact(across).enumerate() {
+        for (strip, blocks) in self.blocks().chunks_exact(across).enumerate() {
             for group in 0..groups {
                 let (from, until) = (group * rows.len() / groups, (group + 1) * rows.len() / groups);
                 let out = &mut out[from * self.outputs + strip * LANES..];
@@ -256,22 +280,13 @@ fn plainly<const R: usize>(rows: [&[Part]; R], blocks: &[Block], out: &mut [f32]
 mod x86 {
     use std::arch::x86_64::*;
 
+    use skymem_core::machine::fetch_ahead;
+
     use super::{Block, FOUR, FOURS, LANES, Part};
 
     /// How many blocks ahead weights are fetched: about a strip. Between two questions they leave the nearer caches, and the
     /// processor by itself fetches too late.
     const AHEAD: usize = 12;
-
-    /// Has the block that is [`AHEAD`] of `block` come nearer, if there is one.
-    #[inline(always)]
-    fn fetch_ahead(block: &Block) {
-        const LINE: usize = 64;
-        let ahead = std::ptr::from_ref(block).wrapping_add(AHEAD).cast::<i8>();
-        for line in 0..size_of::<Block>() / LINE {
-            // SAFETY: it is a hint, for whatever address.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(ahead.wrapping_add(line * LINE)) };
-        }
-    }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
     pub(super) fn with_vnni<const R: usize>(rows: [&[Part]; R], blocks: &[Block], out: &mut [f32], step: usize) {
@@ -283,7 +298,7 @@ mod x86 {
             for row in 1..R {
                 parts[row] = &rows[row][at];
             }
-            fetch_ahead(block);
+            fetch_ahead(std::slice::from_ref(block), AHEAD);
             let mut whole = [_mm512_setzero_si512(); R];
             for row in 0..R {
                 whole[row] = _mm512_set1_epi32(parts[row].start);
@@ -330,7 +345,7 @@ mod x86 {
                     parts[row] = &rows[row][at];
                 }
                 if half == 0 {
-                    fetch_ahead(block);
+                    fetch_ahead(std::slice::from_ref(block), AHEAD);
                 }
                 let mut pairs = [_mm256_setzero_si256(); R];
                 for four in 0..FOURS {

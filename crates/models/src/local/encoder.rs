@@ -1,7 +1,12 @@
 //! The encoder: BERT's layers over several texts at once.
 //!
 //! The tokens of all texts of a pass stand in one matrix, a row each, without padding: the layers see only that, and
-//! weights are fetched once per pass. Only attention looks at each text by itself.
+//! weights are fetched once per pass. Only attention looks at each text by itself, and at more than one row at a time: so a
+//! text can be parted as well.
+
+use std::ops::Range;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::blocks::{Packed, Rounded};
 use super::math::{Norm, Shape, add_bias, add_bias_and_gelu, multiply, softmax, unit_mean};
@@ -120,13 +125,9 @@ impl Encoder {
                 output_norm: norm(&name("oln"))?,
             })
         };
-        Ok(Self {
-            sizes,
-            words: tensors.words()?,
-            positions: position_rows,
-            norm: norm("emb.ln")?,
-            layers: (0..sizes.layers).map(layer).collect::<Result<_, _>>()?,
-        })
+        let mut layers: Vec<Layer> = (0..sizes.layers).map(layer).collect::<Result<_, _>>()?;
+        Packed::lay_beside(layers.iter_mut().flat_map(Layer::packed));
+        Ok(Self { sizes, words: tensors.words()?, positions: position_rows, norm: norm("emb.ln")?, layers })
     }
 
     /// Tokens it can read at once.
@@ -148,25 +149,21 @@ impl Encoder {
         let width = self.sizes.width;
         let tokens = texts.iter().map(|text| text.len()).sum();
         scratch.make_room(tokens, &self.sizes);
-        self.place_words(texts, &mut scratch.rows);
-        self.norm.apply(&mut scratch.rows);
-        for layer in &self.layers {
-            let (rows, rounded) = (&mut scratch.rows, &mut scratch.rounded);
-            layer.attend.apply(rows, &mut scratch.attend, rounded);
-            add_bias(&mut scratch.attend, &layer.attend.bias);
+        let mut rows = scratch.rows.as_mut_slice();
+        for text in texts {
+            let (own, others) = rows.split_at_mut(text.len() * width);
+            self.place_words(text, 0..text.len(), own);
+            rows = others;
+        }
+        self.through_layers(scratch, |Scratch { attend, context, shares, .. }| {
             let mut start = 0;
             for text in texts {
-                self.attend(&scratch.attend, &mut scratch.context, &mut scratch.shares, start, text.len());
+                let (all, own) = (&attend[start * 3 * width..], &mut context[start * width..]);
+                self.attend(&all[..text.len() * 3 * width], 0..text.len(), own, shares);
                 start += text.len();
             }
-            layer.join.apply(&scratch.context, &mut scratch.output, rounded);
-            layer.attention_norm.add_and_apply(rows, &scratch.output, &layer.join.bias);
-
-            layer.widen.apply(rows, &mut scratch.inner, rounded);
-            add_bias_and_gelu(&mut scratch.inner, &layer.widen.bias);
-            layer.narrow.apply(&scratch.inner, &mut scratch.output, rounded);
-            layer.output_norm.add_and_apply(rows, &scratch.output, &layer.narrow.bias);
-        }
+            Some(())
+        });
         let mut rest = scratch.rows.as_slice();
         texts
             .iter()
@@ -178,35 +175,117 @@ impl Encoder {
             .collect()
     }
 
-    fn place_words(&self, texts: &[&[u32]], rows: &mut [f32]) {
+    /// As [`Encoder::encode`], of the tokens `own` of one text, while others encode the rest of it. `exchange` takes the rows
+    /// made of these tokens and fills in those of all; it is called as often by each. `None` once it answers `None`.
+    ///
+    /// # Panics
+    ///
+    /// As [`Encoder::encode`].
+    pub(crate) fn encode_part(
+        &self,
+        text: &[u32],
+        own: Range<usize>,
+        scratch: &mut Scratch,
+        mut exchange: impl FnMut(&[f32], &mut [f32]) -> Option<()>,
+    ) -> Option<Vec<f32>> {
         let width = self.sizes.width;
-        let mut rows = rows.chunks_exact_mut(width);
-        for text in texts {
-            assert!(text.len() <= self.sizes.positions, "the length of a text is checked before");
-            let positions = self.positions.chunks_exact(width);
-            for ((word, position), row) in text.iter().zip(positions).zip(&mut rows) {
-                row.copy_from_slice(position);
-                self.words.add(*word, row);
-            }
+        scratch.make_room(own.len(), &self.sizes);
+        self.place_words(text, own.clone(), &mut scratch.rows);
+        let mut all = vec![0.0; text.len() * 3 * width];
+        let mut shares = vec![0.0; own.len() * text.len()];
+        self.through_layers(scratch, |Scratch { attend, context, .. }| {
+            exchange(attend, &mut all)?;
+            self.attend(&all, own.clone(), context, &mut shares);
+            Some(())
+        })?;
+        all.truncate(text.len() * width);
+        exchange(&scratch.rows, &mut all)?;
+        Some(unit_mean(&all, width))
+    }
+
+    /// Takes the rows through all layers. `attend` makes what each of them takes from the others; `None` when it does.
+    fn through_layers(&self, scratch: &mut Scratch, mut attend: impl FnMut(&mut Scratch) -> Option<()>) -> Option<()> {
+        let mut manners = Manners::default();
+        self.norm.apply(&mut scratch.rows);
+        for layer in &self.layers {
+            manners.let_others_through();
+            layer.attend.apply(&scratch.rows, &mut scratch.attend, &mut scratch.rounded);
+            add_bias(&mut scratch.attend, &layer.attend.bias);
+            attend(scratch)?;
+            let (rows, rounded) = (&mut scratch.rows, &mut scratch.rounded);
+            layer.join.apply(&scratch.context, &mut scratch.output, rounded);
+            layer.attention_norm.add_and_apply(rows, &scratch.output, &layer.join.bias);
+
+            manners.let_others_through();
+            layer.widen.apply(rows, &mut scratch.inner, rounded);
+            add_bias_and_gelu(&mut scratch.inner, &layer.widen.bias);
+            manners.let_others_through();
+            layer.narrow.apply(&scratch.inner, &mut scratch.output, rounded);
+            layer.output_norm.add_and_apply(rows, &scratch.output, &layer.narrow.bias);
+        }
+        Some(())
+    }
+
+    /// The rows that the tokens `own` of `text` begin as.
+    fn place_words(&self, text: &[u32], own: Range<usize>, rows: &mut [f32]) {
+        let width = self.sizes.width;
+        assert!(text.len() <= self.sizes.positions, "the length of a text is checked before");
+        let positions = self.positions[own.start * width..].chunks_exact(width);
+        for ((word, position), row) in text[own].iter().zip(positions).zip(rows.chunks_exact_mut(width)) {
+            row.copy_from_slice(position);
+            self.words.add(*word, row);
         }
     }
 
-    /// What each of `length` tokens from `start` on takes from the others, head by head.
-    fn attend(&self, attend: &[f32], context: &mut [f32], shares: &mut [f32], start: usize, length: usize) {
+    /// What the tokens `own` of a text take from `all` of it, head by head.
+    fn attend(&self, all: &[f32], own: Range<usize>, context: &mut [f32], shares: &mut [f32]) {
         let Sizes { width, heads, .. } = self.sizes;
-        let head_width = width / heads;
+        let (head_width, length) = (width / heads, all.len() / (3 * width));
         let scale = 1.0 / (head_width as f32).sqrt();
-        let inside = |stride| Shape { rows: length, columns: head_width, stride };
-        let shares = &mut shares[..length * length];
+        let inside = |rows, stride| Shape { rows, columns: head_width, stride };
+        let (taken, offered) = (inside(own.len(), 3 * width), inside(length, 3 * width));
+        let shares = &mut shares[..own.len() * length];
+        let square = Shape::dense(own.len(), length);
         for head in 0..heads {
-            let part = |which: usize| &attend[start * 3 * width + which * width + head * head_width..];
-            let (query, key, value) = (part(0), part(1), part(2));
-            let square = Shape::dense(length, length);
-            multiply((shares, square), (query, inside(3 * width)), (key, inside(3 * width)), true, scale);
+            let part = |row: usize, which: usize| &all[row * 3 * width + which * width + head * head_width..];
+            let (query, key, value) = (part(own.start, 0), part(0, 1), part(0, 2));
+            multiply((shares, square), (query, taken), (key, offered), true, scale);
             softmax(shares, length);
-            let context = &mut context[start * width + head * head_width..];
-            multiply((context, inside(width)), (shares, square), (value, inside(3 * width)), false, 1.0);
+            let context = (&mut context[head * head_width..], inside(own.len(), width));
+            multiply(context, (shares, square), (value, offered), false, 1.0);
         }
+    }
+}
+
+/// Lets whoever waits for this processor go first, now and then: systems give a thread that works without a pause some
+/// milliseconds, for which an answer from the database would lie there. Those who take as long themselves are not let through
+/// again.
+#[derive(Default)]
+struct Manners {
+    were_abused: bool,
+}
+
+impl Manners {
+    /// What somebody takes who only passes on what has come.
+    const A_MOMENT: Duration = Duration::from_micros(500);
+
+    fn let_others_through(&mut self) {
+        if !self.were_abused {
+            let began = Instant::now();
+            thread::yield_now();
+            self.were_abused = began.elapsed() > Self::A_MOMENT;
+        }
+    }
+}
+
+impl Layer {
+    /// Its packed weights, in the order in which they are multiplied.
+    fn packed(&mut self) -> impl Iterator<Item = &mut Packed> {
+        let all = [&mut self.attend, &mut self.join, &mut self.widen, &mut self.narrow];
+        all.into_iter().filter_map(|linear| match &mut linear.weights {
+            Weights::Packed(packed) => Some(packed),
+            Weights::Plain(_) => None,
+        })
     }
 }
 

@@ -6,6 +6,7 @@ mod encoder;
 mod math;
 mod minilm;
 mod pool;
+mod together;
 mod tokenizer;
 mod unigram;
 
@@ -24,6 +25,7 @@ use e5_file::E5File;
 use encoder::Encoder;
 use minilm::MiniLm;
 use pool::Pool;
+use together::Together;
 use tokenizer::{SIGNS, Tokenizer};
 
 /// A model that runs in this process.
@@ -126,8 +128,12 @@ impl Local {
         }
         let around = query_prefix.tokens.max(passage_prefix.tokens) + SIGNS;
         let longest_text = longest_input.checked_sub(around).ok_or("it reads no text at all")?;
-        let encode = move |texts: &[&[u32]], scratch: &mut _| encoder.encode(texts, scratch);
-        let pool = Pool::start(model.name(), Arc::new(encode), passage_threads).map_err(|error| error.to_string())?;
+        let encoder = Arc::new(encoder);
+        let together = Together::start(Arc::clone(&encoder));
+        let query = move |texts: &[&[u32]], scratch: &mut _| together.encode(texts, scratch);
+        let passage = move |texts: &[&[u32]], scratch: &mut _| encoder.encode(texts, scratch);
+        let pool = Pool::start(model.name(), Arc::new(query), Arc::new(passage), passage_threads);
+        let pool = pool.map_err(|error| error.to_string())?;
         let id = EmbedderId(format!("{}/{dimensions}", model.name()));
         Ok(Self { id, tokenizer, query_prefix, passage_prefix, dimensions, longest_text, pool })
     }

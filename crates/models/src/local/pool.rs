@@ -46,15 +46,20 @@ pub(crate) struct Pending {
 
 impl Pool {
     /// Starts one thread for queries and `passage_threads` for passages.
-    pub(crate) fn start(model: &str, encode: Arc<Encode>, passage_threads: usize) -> Result<Self, ModelError> {
+    pub(crate) fn start(
+        model: &str,
+        query: Arc<Encode>,
+        passage: Arc<Encode>,
+        passage_threads: usize,
+    ) -> Result<Self, ModelError> {
         let (queries, query_jobs) = mpsc::channel(QUEUE_LENGTH);
         let (passages, passage_jobs) = mpsc::channel(QUEUE_LENGTH);
         let mut pool =
             Self { model: model.to_owned(), queues: Some(Queues { queries, passages }), workers: Vec::new() };
-        pool.add_worker("embed-query", &encode, &Arc::new(Mutex::new(query_jobs)), 0)?;
+        pool.add_worker("embed-query", &query, &Arc::new(Mutex::new(query_jobs)), 0)?;
         let passage_jobs = Arc::new(Mutex::new(passage_jobs));
         for number in 0..passage_threads.max(1) {
-            pool.add_worker(&format!("embed-{number}"), &encode, &passage_jobs, PASSAGE_NICENESS)?;
+            pool.add_worker(&format!("embed-{number}"), &passage, &passage_jobs, PASSAGE_NICENESS)?;
         }
         Ok(pool)
     }
@@ -215,7 +220,8 @@ mod tests {
             };
             texts.iter().map(answer).collect()
         };
-        (Pool::start("test", Arc::new(encode), 1).unwrap(), passes, gate)
+        let encode: Arc<Encode> = Arc::new(encode);
+        (Pool::start("test", Arc::clone(&encode), encode, 1).unwrap(), passes, gate)
     }
 
     async fn ask(pool: &Pool, token: u32, purpose: Purpose) -> Result<Embedding, ModelError> {

@@ -75,36 +75,48 @@ const AROUND_IT: Tokens = Tokens(8);
 /// So many messages before the question are read to understand it.
 const MESSAGES_BEFORE: usize = 6;
 
-/// What memory does for the chat in `body`.
+/// What memory does for the chat in `body`, once it is known `who` sent it. The question is embedded meanwhile, where who
+/// `likely` did may ask memory.
 ///
 /// # Errors
 ///
-/// For switches that cannot be, and for a person that the key may not act for. A fault of memory is none: the chat is
-/// then forwarded as it came.
+/// When `who` is let in no more, for switches that cannot be, and for a person that the key may not act for. A fault of
+/// memory is none: the chat is then forwarded as it came.
 pub(crate) async fn plan(
     proxy: &Proxy,
     memory: &Memory,
     door: &Door,
-    who: &Principal,
+    (likely, who): (Principal, impl Future<Output = Result<Principal, ApiError>>),
     request: &HttpRequest,
     body: Bytes,
 ) -> Result<Plan, ApiError> {
-    let begun = Instant::now();
     let settings = &proxy.settings;
-    let Some(chat) = std::str::from_utf8(&body).ok().and_then(Chat::read) else {
+    let chat = std::str::from_utf8(&body).ok().and_then(Chat::read);
+    let Some(chat) = chat else {
+        who.await?;
         metrics::fault("unreadable");
         return Ok(Plan::of(body.clone(), Status::Skipped));
     };
     let by_model = chat.model.as_ref().and_then(|model| who::suffix(&model.text));
     let (suffix, by_model) = by_model.unzip();
-    let switches = Switches::read(request.headers(), &chat.about, by_model)?;
+    let switches = Switches::read(request.headers(), &chat.about, by_model);
+    let wanted = switches.as_ref().map_or(MemoryMode::Off, |switches| switches.mode.unwrap_or_default());
+    let is_utility = is_utility(&chat, settings);
+    let question = chat.question();
+    let question = question.as_deref().map(end_of);
+    let may_read = !is_utility && wanted.and(allowed(&likely)).reads();
+    let ahead = question.filter(|_| may_read).map(|question| memory.embed_ahead(question));
+
+    let who = &who.await?;
+    let begun = Instant::now();
+    let switches = switches?;
     let session = who::session(request.headers(), &chat.about)?;
-    let mode = switches.mode.unwrap_or_default().and(allowed(who));
+    let mode = wanted.and(allowed(who));
     let as_it_came = |status| Plan::of(renamed(&chat, suffix).map_or_else(|| body.clone(), Bytes::from), status);
-    if is_utility(&chat, settings) {
+    if is_utility {
         return Ok(as_it_came(Status::Utility));
     }
-    let Some(question) = chat.question() else { return Ok(as_it_came(Status::Empty)) };
+    let Some(question) = question else { return Ok(as_it_came(Status::Empty)) };
 
     let person = who::person(request.headers(), &chat.about);
     let (turns, before) = chat.turns();
@@ -117,8 +129,6 @@ pub(crate) async fn plan(
         return Ok(as_it_came(Status::Off));
     }
     let left = || settings.context_deadline().saturating_sub(begun.elapsed());
-    let question = end_of(&question);
-    let ahead = mode.reads().then(|| memory.embed_ahead(question));
     let acting = who::acting_for(who, person.as_deref(), settings.identities, door, memory);
     let user = match timeout(left(), acting).await {
         Ok(Ok(user)) => user,
@@ -138,7 +148,8 @@ pub(crate) async fn plan(
         Ok(placed) if mode.reads() => {
             let about = Asked { user, mode, question, history, placed, switches: &switches };
             let model = chat.model.as_ref().map(|model| model.text.trim_end_matches(suffix.unwrap_or_default()));
-            within(left(), acting_for(user, memory.context_of(&about.request(settings, model), ahead))).await.map(Some)
+            let request = about.request(settings, model);
+            within(left(), acting_for(user, memory.context_of(&request, ahead))).await.map(Some)
         }
         Ok(_) => Ok(None),
         Err(why) => Err(*why),

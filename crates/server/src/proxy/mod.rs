@@ -18,6 +18,7 @@ mod utility;
 mod who;
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -239,12 +240,38 @@ async fn answer_chat(
 ) -> Result<HttpResponse, ApiError> {
     let World { proxy, memory, door, settings } = World::of(&request)?;
     let upstream = proxy.upstream(name);
+    let passes = passes_authorization(&upstream);
+    let mut who = pin!(who::identify(&door, &memory, &request, passes));
+    // Who came in lately is most likely let in again: what they ask is read, and embedded, while that is found out.
+    let (likely, mut known) = match who::most_likely(&door, &request, passes).filter(|_| upstream.is_ok()) {
+        Some(likely) => (likely, None),
+        None => {
+            let known = who.as_mut().await?;
+            (known.clone(), Some(known))
+        }
+    };
     // What there is, is for those with a key to know.
-    let who = who::identify(&door, &memory, &request, passes_authorization(&upstream)).await?;
     let upstream = upstream?;
-    let body = read(payload, &proxy.settings, &settings).await?;
-    let Plan { body, status, headers, remember } = memory::plan(&proxy, &memory, &door, &who, &request, body).await?;
-
+    let mut reading = pin!(read(payload, &proxy.settings, &settings));
+    let body = loop {
+        tokio::select! {
+            biased;
+            found_out = who.as_mut(), if known.is_none() => known = Some(found_out?),
+            body = reading.as_mut() => break body,
+        }
+    };
+    let who = async {
+        match known {
+            Some(known) => Ok(known),
+            None => who.await,
+        }
+    };
+    let body = match body {
+        Ok(body) => body,
+        Err(error) => return Err(who.await.err().unwrap_or(error)),
+    };
+    let Plan { body, status, headers, remember } =
+        memory::plan(&proxy, &memory, &door, (likely, who), &request, body).await?;
     let outgoing = outgoing(&request, upstream, body)?;
     let memory = Memory::clone(&memory);
     let afterwards = remember.map(|remember| move |answer, end| remember.answered(memory, answer, end));

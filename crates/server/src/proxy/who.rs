@@ -22,7 +22,23 @@ pub(crate) async fn identify(
     request: &HttpRequest,
     pass_authorization: bool,
 ) -> Result<Principal, ApiError> {
-    let headers = request.headers();
+    let presented = presented(request.headers(), pass_authorization);
+    if presented.is_none() && pass_authorization && door.without_key.is_none() {
+        let detail = "send this server's key in the header X-Memory-Key (Authorization goes to the upstream); \
+                      `skymem key create` makes one";
+        return Err(ApiError::new(Kind::Unauthenticated, detail));
+    }
+    auth::identify_by(door, memory, request, presented).await
+}
+
+/// Who most likely comes with this request, and is let in: who did lately. For whom they act is not looked at.
+pub(crate) fn most_likely(door: &Door, request: &HttpRequest, pass_authorization: bool) -> Option<Principal> {
+    let lately = || door.keys.lately(presented(request.headers(), pass_authorization)?).map(Principal::with_key);
+    door.without_key.clone().or_else(lately)
+}
+
+/// The key of this server that a request comes with.
+fn presented(headers: &HeaderMap, pass_authorization: bool) -> Option<&str> {
     let own = text(headers, KEY);
     let bearer = text(headers, header::AUTHORIZATION.as_str()).and_then(|value| {
         let (scheme, key) = value.split_once(' ')?;
@@ -30,13 +46,7 @@ pub(crate) async fn identify(
     });
     // What is the upstream's is not tried as a key of this server: it would count as a wrong one.
     let bearer = bearer.filter(|key| !pass_authorization || key.starts_with("skm_"));
-    let presented = own.or(bearer);
-    if presented.is_none() && pass_authorization && door.without_key.is_none() {
-        let detail = "send this server's key in the header X-Memory-Key (Authorization goes to the upstream); \
-                      `skymem key create` makes one";
-        return Err(ApiError::new(Kind::Unauthenticated, detail));
-    }
-    auth::identify_by(door, memory, request, presented).await
+    own.or(bearer)
 }
 
 /// The person that a client names in its own way, if it names one; first match wins.

@@ -7,7 +7,7 @@ use futures_util::TryStreamExt;
 use pgvector::HalfVector;
 use rustc_hash::FxHashMap;
 use skymem_core::{Filter, Role, TimeRange, UserId};
-use sqlx::{PgPool, Postgres, QueryBuilder};
+use sqlx::{PgExecutor, PgPool, Postgres, QueryBuilder};
 use uuid::Uuid;
 
 use crate::bm25::{Hit, Measure, Sheet};
@@ -335,7 +335,7 @@ pub(crate) async fn allowed(
 
 /// Those of `passages` whose turns were written down by `known_at`.
 pub(crate) async fn known_by(
-    db: &PgPool,
+    db: impl PgExecutor<'_>,
     user: UserId,
     passages: &[PassageId],
     known_at: DateTime<Utc>,
@@ -358,17 +358,17 @@ pub(crate) async fn known_by(
 }
 
 /// The passages of a user by id.
-pub(crate) async fn passages(db: &PgPool, user: UserId, ids: &[PassageId]) -> sqlx::Result<Vec<Known>> {
+pub(crate) async fn passages(db: impl PgExecutor<'_>, user: UserId, ids: &[PassageId]) -> sqlx::Result<Vec<Known>> {
     let rows = sqlx::query!(
         r#"
         select passage.id, passage.exchange_id, passage.session_id, passage.collection, passage.source, passage.role,
                passage.speaker, passage.text, passage.occurred_at, passage.episode, passage.split, passage.topic,
-               exchange.pinned,
+               passage.exchange_id in (
+                   select id from journal.exchange where user_id = $1 and pinned) as "pinned!",
                "use".last_used_at as "last_used_at?",
                collection.half_life_days as "half_life_days?",
                collection.decay_floor as "decay_floor?"
         from episodes.passage
-        join journal.exchange on exchange.user_id = passage.user_id and exchange.id = passage.exchange_id
         left join episodes.use on "use".user_id = passage.user_id and "use".exchange_id = passage.exchange_id
         left join journal.collection on collection.user_id = passage.user_id and collection.name = passage.collection
         where passage.user_id = $1 and passage.id = any($2)
@@ -444,7 +444,7 @@ pub(crate) struct Told {
 
 /// The passages of a user that make up `episodes`, and those of `ids`, in order.
 pub(crate) async fn told(
-    db: &PgPool,
+    db: impl PgExecutor<'_>,
     user: UserId,
     episodes: &[PassageId],
     ids: &[PassageId],
@@ -453,14 +453,14 @@ pub(crate) async fn told(
         r#"
         select passage.id, passage.exchange_id, passage.session_id, passage.collection, passage.source, passage.role,
                passage.speaker, passage.text, passage.occurred_at, passage.episode, passage.split, passage.topic,
-               exchange.pinned,
+               passage.exchange_id in (
+                   select id from journal.exchange where user_id = $1 and pinned) as "pinned!",
                (select min(other.occurred_at)
                 from episodes.passage as other
                 where other.user_id = $1
                   and other.session_id = passage.session_id
                   and other.topic = passage.topic) as "topic_began_at!"
         from episodes.passage
-        join journal.exchange on exchange.user_id = passage.user_id and exchange.id = passage.exchange_id
         where passage.user_id = $1
           and passage.id = any(array(select unnest($3::bigint[])
                                      union
@@ -497,7 +497,11 @@ pub(crate) async fn told(
 }
 
 /// The first passage a person said in each of `exchanges`: the question that its parts answer.
-pub(crate) async fn questions(db: &PgPool, user: UserId, exchanges: &[Uuid]) -> sqlx::Result<HashMap<Uuid, PassageId>> {
+pub(crate) async fn questions(
+    db: impl PgExecutor<'_>,
+    user: UserId,
+    exchanges: &[Uuid],
+) -> sqlx::Result<HashMap<Uuid, PassageId>> {
     let rows = sqlx::query!(
         r#"
         select exchange_id, min(id) as "id!"
@@ -515,7 +519,7 @@ pub(crate) async fn questions(db: &PgPool, user: UserId, exchanges: &[Uuid]) -> 
 
 /// The ids of the passages of one topic of a session, in order.
 pub(crate) async fn passages_of_segment(
-    db: &PgPool,
+    db: impl PgExecutor<'_>,
     user: UserId,
     session: &str,
     topic: i32,
@@ -532,7 +536,7 @@ pub(crate) async fn passages_of_segment(
 
 /// The ids of the passages of the `exchanges` exchanges before and after the passages from `first` to `last`, in order.
 pub(crate) async fn around(
-    db: &PgPool,
+    db: impl PgExecutor<'_>,
     user: UserId,
     session: &str,
     first: PassageId,
