@@ -5,10 +5,9 @@
 //! text can be parted as well.
 
 use std::ops::Range;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use super::blocks::{Packed, Rounded};
+use super::manners::Manners;
 use super::math::{Norm, Shape, add_bias, add_bias_and_gelu, multiply, softmax, unit_mean};
 
 /// A loaded model.
@@ -87,6 +86,8 @@ pub(crate) struct Scratch {
     inner: Vec<f32>,
     output: Vec<f32>,
     rounded: Rounded,
+    /// Of the thread that it belongs to.
+    pub(crate) manners: Manners,
 }
 
 impl Encoder {
@@ -186,33 +187,32 @@ impl Encoder {
         text: &[u32],
         own: Range<usize>,
         scratch: &mut Scratch,
-        mut exchange: impl FnMut(&[f32], &mut [f32]) -> Option<()>,
+        mut exchange: impl FnMut(&[f32], &mut [f32], &mut Manners) -> Option<()>,
     ) -> Option<Vec<f32>> {
         let width = self.sizes.width;
         scratch.make_room(own.len(), &self.sizes);
         self.place_words(text, own.clone(), &mut scratch.rows);
         let mut all = vec![0.0; text.len() * 3 * width];
         let mut shares = vec![0.0; own.len() * text.len()];
-        self.through_layers(scratch, |Scratch { attend, context, .. }| {
-            exchange(attend, &mut all)?;
+        self.through_layers(scratch, |Scratch { attend, context, manners, .. }| {
+            exchange(attend, &mut all, manners)?;
             self.attend(&all, own.clone(), context, &mut shares);
             Some(())
         })?;
         all.truncate(text.len() * width);
-        exchange(&scratch.rows, &mut all)?;
+        exchange(&scratch.rows, &mut all, &mut scratch.manners)?;
         Some(unit_mean(&all, width))
     }
 
     /// Takes the rows through all layers. `attend` makes what each of them takes from the others; `None` when it does.
     fn through_layers(&self, scratch: &mut Scratch, mut attend: impl FnMut(&mut Scratch) -> Option<()>) -> Option<()> {
-        let mut manners = Manners::default();
         self.norm.apply(&mut scratch.rows);
         for layer in &self.layers {
-            manners.let_others_through();
+            scratch.manners.let_others_through();
             layer.attend.apply(&scratch.rows, &mut scratch.attend, &mut scratch.rounded);
             add_bias(&mut scratch.attend, &layer.attend.bias);
             attend(scratch)?;
-            let (rows, rounded) = (&mut scratch.rows, &mut scratch.rounded);
+            let (rows, rounded, manners) = (&mut scratch.rows, &mut scratch.rounded, &mut scratch.manners);
             layer.join.apply(&scratch.context, &mut scratch.output, rounded);
             layer.attention_norm.add_and_apply(rows, &scratch.output, &layer.join.bias);
 
@@ -253,27 +253,6 @@ impl Encoder {
             softmax(shares, length);
             let context = (&mut context[head * head_width..], inside(own.len(), width));
             multiply(context, (shares, square), (value, offered), false, 1.0);
-        }
-    }
-}
-
-/// Lets whoever waits for this processor go first, now and then: systems give a thread that works without a pause some
-/// milliseconds, for which an answer from the database would lie there. Those who take as long themselves are not let through
-/// again.
-#[derive(Default)]
-struct Manners {
-    were_abused: bool,
-}
-
-impl Manners {
-    /// What somebody takes who only passes on what has come.
-    const A_MOMENT: Duration = Duration::from_micros(500);
-
-    fn let_others_through(&mut self) {
-        if !self.were_abused {
-            let began = Instant::now();
-            thread::yield_now();
-            self.were_abused = began.elapsed() > Self::A_MOMENT;
         }
     }
 }

@@ -3,6 +3,7 @@
 mod blocks;
 mod e5_file;
 mod encoder;
+mod manners;
 mod math;
 mod minilm;
 mod pool;

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::encoder::{Encoder, Scratch};
+use super::manners::Manners;
 
 /// From so many tokens on, those of the frame included, sharing them is worth its while.
 const FEWEST_TOKENS: usize = 8;
@@ -53,7 +54,8 @@ impl Together {
     /// As [`Encoder::encode`]; together, when there is one text that is long enough.
     pub(crate) fn encode(&self, texts: &[&[u32]], scratch: &mut Scratch) -> Vec<Vec<f32>> {
         let shared = match texts {
-            [text] if text.len() >= FEWEST_TOKENS => self.shared(text, scratch),
+            // Who has to share a processor would keep the other one waiting.
+            [text] if text.len() >= FEWEST_TOKENS && !scratch.manners.were_abused() => self.shared(text, scratch),
             _ => None,
         };
         shared.map_or_else(|| self.encoder.encode(texts, scratch), |embedding| vec![embedding])
@@ -65,7 +67,7 @@ impl Together {
         let middle = text.len() / 2;
         let (mut other, me) = Other::pair();
         helper.send(Half { text: text.to_vec(), own: middle..text.len(), other: me }).ok()?;
-        self.encoder.encode_part(text, 0..middle, scratch, |own, all| other.exchange(own, all, 0))
+        self.encoder.encode_part(text, 0..middle, scratch, |own, all, manners| other.exchange(own, all, 0, manners))
     }
 }
 
@@ -74,7 +76,8 @@ fn help(encoder: &Encoder, halves: &Receiver<Half>) {
     let mut scratch = Scratch::default();
     while let Ok(Half { text, own, mut other }) = halves.recv() {
         let before = own.start;
-        let helped = || encoder.encode_part(&text, own, &mut scratch, |own, all| other.exchange(own, all, before));
+        let exchange = |own: &[f32], all: &mut [f32], manners: &mut Manners| other.exchange(own, all, before, manners);
+        let helped = || encoder.encode_part(&text, own, &mut scratch, exchange);
         if catch_unwind(AssertUnwindSafe(helped)).is_err() {
             scratch = Scratch::default();
         }
@@ -89,25 +92,25 @@ impl Other {
 
     /// Tells the rows of the tokens `own`, of which `before` come before, and lays them and what is heard beside each other.
     /// `None` when the other one is gone.
-    fn exchange(&mut self, own: &[f32], all: &mut [f32], before: usize) -> Option<()> {
+    fn exchange(&mut self, own: &[f32], all: &mut [f32], before: usize, manners: &mut Manners) -> Option<()> {
         self.tell.send(own.to_vec()).ok()?;
-        let heard = self.hear()?;
+        let heard = self.hear(manners)?;
         let parts = if before == 0 { [own, &heard] } else { [&heard, own] };
         let (first, last) = all.split_at_mut_checked(parts[0].len())?;
         first.copy_from_slice(parts[0]);
         (last.len() == parts[1].len()).then(|| last.copy_from_slice(parts[1]))
     }
 
-    fn hear(&self) -> Option<Vec<f32>> {
+    fn hear(&self, manners: &mut Manners) -> Option<Vec<f32>> {
         let began = Instant::now();
-        while began.elapsed() < PATIENCE {
+        loop {
             match self.heard.try_recv() {
                 Ok(heard) => return Some(heard),
-                Err(TryRecvError::Empty) => thread::yield_now(),
                 Err(TryRecvError::Disconnected) => return None,
+                Err(TryRecvError::Empty) if began.elapsed() < PATIENCE && manners.let_others_through() => {}
+                Err(TryRecvError::Empty) => return self.heard.recv().ok(),
             }
         }
-        self.heard.recv().ok()
     }
 }
 
@@ -199,7 +202,7 @@ mod tests {
         let expected = encoder().encode(&[&text], &mut Scratch::default());
         let leaves_in_the_middle = |_: &Encoder, halves: &Receiver<Half>| {
             let mut half = halves.recv().unwrap();
-            let _ = half.other.exchange(&[0.0; 240], &mut [0.0; 480], 10);
+            let _ = half.other.exchange(&[0.0; 240], &mut [0.0; 480], 10, &mut Manners::default());
         };
 
         for together in
