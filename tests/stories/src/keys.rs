@@ -3,6 +3,7 @@
 use serde_json::json;
 use skymem::config::Config;
 use skymem_harness::{Client, Delivered, TestServer, Upstream, story, story_with};
+use skymem_models::EmbedderKind;
 
 use crate::proxy::{chat_of, through};
 
@@ -244,5 +245,36 @@ fn a_chat_with_a_key_that_was_good_lately_is_refused_whatever_it_says() {
             assert_eq!(Delivered::from(asks()).await.status, 401, "{number}");
         }
         assert_eq!(upstream.calls(), passed_on);
+    });
+}
+
+#[test]
+fn for_a_key_that_comes_too_fast_nothing_is_done() {
+    let upstream = Upstream::says("Yes.");
+    let url = upstream.url();
+    let change = |config: &mut Config| {
+        through(&upstream)(config);
+        config.embedder.kind = EmbedderKind::OpenAi;
+        (config.embedder.url, config.embedder.model) = (Some(url), Some("scripted".into()));
+        config.embedder.dimensions = Some(4);
+        config.server.rates.requests_per_second = 1;
+        config.server.rates.burst_requests = 6;
+    };
+    story_with(change, async |server| {
+        let mut served = [0, 0];
+        for number in 0..30 {
+            let body = chat_of(&[&format!("user: What is the name of dog {number}?")]);
+            let request = server.request("POST", "/v1/chat/completions").header("x-memory", "read").json(&body);
+            match Delivered::from(request.header("x-memory-user", "me")).await.status {
+                200 => served[0] += 1,
+                429 => served[1] += 1,
+                other => panic!("{other}"),
+            }
+        }
+
+        assert!(served.iter().all(|&count| count > 0), "{served:?}");
+        // Each was embedded and answered, and of the others there was neither.
+        let asked = upstream.heard().into_iter().filter(|heard| heard.text().contains("name of dog")).count();
+        assert_eq!(asked, 2 * served[0]);
     });
 }

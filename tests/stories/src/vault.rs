@@ -5,14 +5,16 @@ mod killed;
 mod taken_in;
 
 use serde_json::{Value, json};
-use skymem_harness::{Client, Reply, TestServer, story_with};
+use skymem::config::Config;
+use skymem_harness::{Answer, Client, Gate, Reply, TestServer, Upstream, story_with};
+use skymem_models::EmbedderKind;
 
 const QUESTION: &str = "What is my blood type?";
 const SECRET: &str = "My blood type is AB negative.";
 
 /// A story with passphrases that are quick to try.
 fn story(test: impl AsyncFnOnce(&mut TestServer)) {
-    let quick = |config: &mut skymem::config::Config| {
+    let quick = |config: &mut Config| {
         if let Some(vault) = config.layers.get_mut("vault") {
             vault.insert("passphrase_work".into(), 4.into());
         }
@@ -105,6 +107,49 @@ fn what_is_sealed_is_absent_while_locked_and_found_while_unlocked() {
 
         assert!(!found(server).await);
         assert_eq!(server.get(&format!("/v1/exchanges/{exchange}")).await.status, 423);
+    });
+}
+
+#[test]
+fn what_is_locked_while_it_is_found_out_what_a_question_means_is_not_told() {
+    let upstream = Upstream::says("unused");
+    let url = upstream.url();
+    let elsewhere = move |config: &mut Config| {
+        config.embedder.kind = EmbedderKind::OpenAi;
+        (config.embedder.url, config.embedder.model) = (Some(url), Some("scripted".into()));
+        config.embedder.dimensions = Some(4);
+        config.engine.context.embed_deadline_ms = 30_000;
+    };
+    story_with(elsewhere, async |server| {
+        let identity = seal(server, "health").await;
+        says(server, "health", "s", SECRET, "Noted.").await;
+        unlock(server, "health", &identity).await;
+        // What is unlocked gets its vectors behind the back of whoever asks: until nothing but questions is embedded.
+        let (mut asked, mut alone) = (0, 0);
+        while alone < 3 {
+            let before = upstream.calls();
+            server.recall(&format!("Is it time ({asked})?")).await;
+            server.catches_up().await;
+            alone = if upstream.calls() == before + 1 { alone + 1 } else { 0 };
+            asked += 1;
+            assert!(asked < 100, "something is embedded for ever");
+        }
+        for is_locked in [false, true] {
+            let gate = Gate::new();
+            upstream.next_at("/v1/embeddings", Answer::refusal(400, "no", "Words alone must do.").after(&gate));
+            let question = format!("{QUESTION} I have to know ({is_locked}).");
+            let meanwhile = async {
+                gate.reached().await;
+                if is_locked {
+                    lock(server, "health").await;
+                }
+                gate.open();
+            };
+
+            let (recalled, ()) = tokio::join!(server.recall(&question), meanwhile);
+
+            assert_ne!(recalled.iter().any(|text| text.contains("AB negative")), is_locked, "{recalled:?}");
+        }
     });
 }
 
