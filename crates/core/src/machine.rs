@@ -52,10 +52,12 @@ mod tests {
     fn room_is_room_however_much() {
         for capacity in [0, 1, 1_000, 3 << 20] {
             let mut room: Vec<u16> = roomy(capacity);
+            let place = room.as_ptr();
+            assert!(room.capacity() >= capacity);
 
             room.resize(capacity, 7);
 
-            assert!(room.capacity() >= capacity && room.iter().all(|&value| value == 7));
+            assert!(room.as_ptr() == place && room.iter().all(|&value| value == 7));
             fetch_ahead(&room, 1_000_000);
         }
     }

@@ -1,4 +1,4 @@
-//! How fast the local embedder is on one thread: `cargo run --release -p skymem-models --example speed [model]`.
+//! How fast the local embedder is: `cargo run --release -p skymem-models --example speed [model]`.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

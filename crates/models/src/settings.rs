@@ -20,7 +20,7 @@ pub struct EmbedderSettings {
     /// Local: the file of weights, where it is not the usual one of `folder`.
     pub file: Option<PathBuf>,
     /// Local: threads that embed passages; `0` means one less than there are cores. One more is there for queries, and a
-    /// second one to share a query with it where there are two cores.
+    /// second one to share a query with it where there are two cores or more.
     pub threads: usize,
     /// Remote: the address without the last step, for instance `http://127.0.0.1:8080/v1` or `http://127.0.0.1:11434`.
     pub url: Option<String>,

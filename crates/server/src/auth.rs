@@ -125,7 +125,7 @@ pub(crate) async fn identify_by(
     // one still: both are looked up at once.
     let (own, other) = match presented.and_then(|key| door.keys.lately(key)) {
         Some(key) if key.scopes.contains(&Scope::Admin) => {
-            let (own, other) = tokio::try_join!(own, async { Ok(other.await) })?;
+            let (own, other) = tokio::try_join!(biased; own, async { Ok(other.await) })?;
             own.may(Scope::Admin)?;
             (own, other)
         }

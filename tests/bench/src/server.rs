@@ -86,7 +86,8 @@ impl Server {
 
     /// Asks a server that is still there to stop, and gives it a while: whatever went wrong, it is not left behind.
     fn end(&mut self) {
-        const LOOKS: usize = 200;
+        // More than it takes at most to stop.
+        const LOOKS: usize = 600;
         let Some(pid) = self.child.id() else { return };
         let asked = std::process::Command::new("kill").args(["-TERM", &pid.to_string()]).status();
         for _ in 0..LOOKS {

@@ -86,8 +86,7 @@ pub(crate) struct Scratch {
     inner: Vec<f32>,
     output: Vec<f32>,
     rounded: Rounded,
-    /// Of the thread that it belongs to.
-    pub(crate) manners: Manners,
+    manners: Manners,
 }
 
 impl Encoder {
@@ -206,6 +205,7 @@ impl Encoder {
 
     /// Takes the rows through all layers. `attend` makes what each of them takes from the others; `None` when it does.
     fn through_layers(&self, scratch: &mut Scratch, mut attend: impl FnMut(&mut Scratch) -> Option<()>) -> Option<()> {
+        scratch.manners = Manners::default();
         self.norm.apply(&mut scratch.rows);
         for layer in &self.layers {
             scratch.manners.let_others_through();

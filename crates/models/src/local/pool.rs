@@ -1,4 +1,5 @@
-//! The threads that the encoder runs on: one for queries, some for passages, each kind with a queue of its own.
+//! The threads that the encoder runs on: one for queries (which may have help, see `together`), some for passages, each kind
+//! with a queue of its own.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -54,8 +54,7 @@ impl Together {
     /// As [`Encoder::encode`]; together, when there is one text that is long enough.
     pub(crate) fn encode(&self, texts: &[&[u32]], scratch: &mut Scratch) -> Vec<Vec<f32>> {
         let shared = match texts {
-            // Who has to share a processor would keep the other one waiting.
-            [text] if text.len() >= FEWEST_TOKENS && !scratch.manners.were_abused() => self.shared(text, scratch),
+            [text] if text.len() >= FEWEST_TOKENS => self.shared(text, scratch),
             _ => None,
         };
         shared.map_or_else(|| self.encoder.encode(texts, scratch), |embedding| vec![embedding])

@@ -16,7 +16,11 @@ pub(crate) const FAULTS: &str = "skymem_proxy_memory_faults_total";
 /// Says what the figures mean.
 pub(crate) fn describe() {
     metrics::describe_counter!(REQUESTS, "Chats forwarded, by upstream, status and what memory did.");
-    metrics::describe_histogram!(MEMORY_SECONDS, Unit::Seconds, "Time memory took before a chat was forwarded.");
+    metrics::describe_histogram!(
+        MEMORY_SECONDS,
+        Unit::Seconds,
+        "Time memory took before a chat was forwarded, from when its key was known."
+    );
     metrics::describe_histogram!(FIRST_BYTE, Unit::Seconds, "Time until an upstream's answer began, by upstream.");
     metrics::describe_counter!(ANSWERS, "Answers of upstreams, by upstream and how they ended.");
     metrics::describe_counter!(FAULTS, "Faults of memory that a chat went on without, by why.");
