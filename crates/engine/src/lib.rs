@@ -37,7 +37,7 @@ pub use chat::ChatHealth;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use context::{
     Ahead, Blocks, ClientHistory, ContextReply, ContextRequest, Explanation, History, LayerExplanation, LeftOut,
-    RecallReply, RecallRequest, Timing,
+    RecallReply, RecallRequest, Timing, Uses,
 };
 pub use conversation::{Conversation, HearRequest, HeardTurn, Placed, own_words};
 pub use error::{EngineError, Stale};

@@ -17,11 +17,12 @@ mod request;
 mod rewrite;
 mod sanitise;
 mod time_words;
+mod uses;
 mod window;
 mod windows;
 
 use skymem_core::wall::carried;
-use skymem_core::{ExchangeId, Priority, Query, Recall, RecallId};
+use skymem_core::{ExchangeId, Priority, Query, Recall};
 
 use crate::error::EngineError;
 use crate::memory::Memory;
@@ -34,6 +35,7 @@ pub use request::{
     RecallRequest, Timing,
 };
 pub use sanitise::sanitise;
+pub use uses::Uses;
 pub(crate) use window::MOST_EXCHANGES;
 
 pub(crate) use notes::Notes;
@@ -48,10 +50,15 @@ impl Memory {
     ///
     /// [`EngineError::Refused`] for a request that cannot be. A fault in memory is a gap, never an error.
     pub async fn context(&self, request: &ContextRequest) -> Result<ContextReply, EngineError> {
-        self.context_of(request, None).await
+        let (reply, uses) = self.context_of(request, None).await?;
+        let memory = self.clone();
+        // Nobody waits for it.
+        tokio::spawn(carried(async move { memory.note_uses(uses).await }));
+        Ok(reply)
     }
 
-    /// As [`Memory::context`], of a question that is being embedded already.
+    /// As [`Memory::context`], of a question that may be embedded already. What is used is still to be noted
+    /// ([`Memory::note_uses`]), once it was put before the assistant.
     ///
     /// # Errors
     ///
@@ -60,7 +67,7 @@ impl Memory {
         &self,
         request: &ContextRequest,
         ahead: Option<Ahead>,
-    ) -> Result<ContextReply, EngineError> {
+    ) -> Result<(ContextReply, Uses), EngineError> {
         request.check()?;
         let mut layers = self.named(&request.ask.layers)?;
         if matches!(&request.history, History::Client(history) if history.whole) {
@@ -70,7 +77,7 @@ impl Memory {
         let (asked, terms) =
             tokio::join!(self.asked(&request.ask, &request.history, ahead, &mut notes), self.terms(request));
         let Some(Asked { query, ahead, mut window, mode }) = asked else {
-            return Ok(self.without_memory(request, &terms, notes));
+            return Ok((self.without_memory(request, &terms, notes), Uses::default()));
         };
         window.price(&terms.meter);
         window.cut(terms.budget.less(terms.fixed));
@@ -82,13 +89,12 @@ impl Memory {
         if request.explain {
             let (considered, gaps) = self.weighed(&layers, &query, None).await;
             notes.gaps.extend(gaps);
-            return Ok(self.assemble(request, &terms, &query, &window, &offers, considered, notes));
+            let reply = self.assemble(request, &terms, &query, &window, &offers, considered, notes);
+            return Ok((reply, Uses::default()));
         }
         let reply = self.assemble(request, &terms, &query, &window, &offers, Vec::new(), notes);
-        if mode.writes() {
-            self.note_use(&reply, &query);
-        }
-        Ok(reply)
+        let uses = if mode.writes() { self.uses(&reply, &query) } else { Uses::default() };
+        Ok((reply, uses))
     }
 
     /// What is remembered that bears on the question, best first: of the layers that are named or, when none is, of
@@ -137,26 +143,6 @@ impl Memory {
         let rewrite = query.as_ref().and_then(Query::rewritten);
         let (gaps, timings) = notes.end();
         Ok((query, RecallReply { recalls: by_rank(offers), gaps, time_hint, rewrite, timings }))
-    }
-
-    /// Tells the layers which recalls were put before an assistant. Nobody waits for it.
-    fn note_use(&self, reply: &ContextReply, query: &Query) {
-        if !self.inner.settings.context.note_use {
-            return;
-        }
-        for section in &reply.sections {
-            let Ok(layer) = self.layer(section.layer.as_str()).cloned() else { continue };
-            let used: Vec<RecallId> = section.recalls.iter().map(|recall| recall.id.clone()).collect();
-            if layer.priority() != Priority::Ranked || used.is_empty() {
-                continue;
-            }
-            let (user, at) = (query.user, query.asked_at);
-            tokio::spawn(carried(async move {
-                if let Err(error) = layer.used(user, &used, at).await {
-                    tracing::debug!(%error, layer = %layer.name(), "A use could not be noted");
-                }
-            }));
-        }
     }
 }
 

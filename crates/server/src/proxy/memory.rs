@@ -11,7 +11,7 @@ use skymem_core::wall::acting_for;
 use skymem_core::{Filter, GapReason, Message, Role, Tokens, UserId, estimate_tokens};
 use skymem_engine::{
     Blocks, ClientHistory, Content, ContextReply, ContextRequest, Conversation, EngineError, HearRequest, HeardTurn,
-    History, Memory, MemoryMode, Placed, RecallRequest, Scope,
+    History, Memory, MemoryMode, Placed, RecallRequest, Scope, Uses,
 };
 use tokio::time::timeout;
 
@@ -154,10 +154,10 @@ pub(crate) async fn plan(
         Ok(_) => Ok(None),
         Err(why) => Err(*why),
     };
-    let mut plan = match asked {
-        Ok(Some(reply)) => with_memory(&chat, &body, &reply, suffix, settings),
-        Ok(None) => as_it_came(Status::Off),
-        Err(why) => as_it_came(Status::Skipped).faulty(why),
+    let (mut plan, uses) = match asked {
+        Ok(Some((reply, uses))) => (with_memory(&chat, &body, &reply, suffix, settings), uses),
+        Ok(None) => (as_it_came(Status::Off), Uses::default()),
+        Err(why) => (as_it_came(Status::Skipped).faulty(why), Uses::default()),
     };
     let took = begun.elapsed();
     ::metrics::histogram!(metrics::MEMORY_SECONDS).record(took);
@@ -184,6 +184,7 @@ pub(crate) async fn plan(
                 most_turns: settings.most_turns,
                 passed_by,
             },
+            uses,
             also_half: settings.remember_hangup,
             sent: plan.body.clone(),
             until_written: proxy.under_way.begin(&begins),
@@ -339,6 +340,8 @@ impl Plan {
 /// What is written down once a chat was answered.
 pub(crate) struct Remember {
     request: HearRequest,
+    /// What the model was told of. To note it earlier would keep the model waiting for a processor.
+    uses: Uses,
     also_half: bool,
     /// What the model was sent.
     sent: Bytes,
@@ -360,6 +363,7 @@ impl Remember {
         }
         // Nobody waits for this: counting tokens takes its time.
         drop(self.until_written);
+        acting_for(self.request.conversation.user, memory.note_uses(self.uses)).await;
         if let Some((model, estimated, real)) = prompt_tokens.and_then(|real| counted(&self.sent, real)) {
             memory.learn_usage(&model, estimated, real).await;
         }
