@@ -128,6 +128,40 @@ fn a_question_waits_until_the_answer_before_it_is_written_down() {
 }
 
 #[test]
+fn what_a_model_was_told_of_counts_as_used_once_it_has_answered() {
+    let upstream = Upstream::says("Noted.");
+    let change = |config: &mut skymem::config::Config| {
+        through(&upstream)(config);
+        only_items(config);
+    };
+    story_with(change, async |server| {
+        let me = server.memory().user_named(&"me".parse().unwrap()).await.unwrap().unwrap().id;
+        let used = async || server.rows_of(me).await.get("episodes.use").cloned();
+        server.says("a", "The heron database is Postgres.", "Noted.").await;
+        let told = async |mode: &str| {
+            let request = server.request("POST", "/v1/chat/completions").header("x-memory", mode);
+            let told = Delivered::from(request.json(&chat_of(&["user: What is the heron database?"]))).await;
+            assert!(upstream.last().everything().contains("Postgres"), "{mode}: {:#?}", sent(&upstream));
+            server.remembers().await;
+            told
+        };
+
+        told("read").await;
+        assert_eq!(used().await, None, "who only reads leaves no trace");
+        upstream.next(Answer::refusal(500, "down", "later"));
+        assert_eq!(told("readwrite").await.status, 500);
+        assert_eq!(used().await, None, "no model answered");
+
+        told("readwrite").await;
+        let once = used().await.expect("it was used");
+        assert_eq!(once.0, 1);
+        server.time_passes(chrono::TimeDelta::hours(1));
+        told("readwrite").await;
+        assert_ne!(used().await.expect("it was used"), once, "it was used again");
+    });
+}
+
+#[test]
 fn the_beginning_of_a_prompt_stays_the_same_over_a_session() {
     let upstream = Upstream::says("Noted.");
     story_with(through(&upstream), async |server| {
