@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_micros(200);
 /// An encoder, and the thread that helps with questions. It ends when this is dropped.
 pub(crate) struct Together {
     encoder: Arc<Encoder>,
-    /// `None` where there is one processor, or no thread to be had.
+    /// `None` where there are too few processors, or no thread to be had.
     helper: Option<Sender<Half>>,
 }
 
@@ -39,7 +39,8 @@ struct Other {
 }
 
 impl Together {
-    /// Starts the helper where there are processors for two.
+    /// Starts the helper where there are processors for both and for whoever looks up meanwhile what else a question needs.
+    /// With two processors the halves wait for each other instead, and a chat waits a little longer than without help.
     pub(crate) fn start(encoder: Arc<Encoder>) -> Self {
         let (helper, halves) = channel();
         let work = {
@@ -47,7 +48,7 @@ impl Together {
             move || help(&encoder, &halves)
         };
         let processors = thread::available_parallelism().map_or(1, usize::from);
-        let started = processors > 1 && thread::Builder::new().name("embed-half".into()).spawn(work).is_ok();
+        let started = processors > 2 && thread::Builder::new().name("embed-half".into()).spawn(work).is_ok();
         Self { encoder, helper: started.then_some(helper) }
     }
 
