@@ -1,5 +1,7 @@
 //! Search by words: BM25 over each passage and the first words of the one it follows.
 
+use rustc_hash::FxHashSet;
+
 use crate::places::{ByPlace, PassageId, Place};
 use crate::words::Count;
 
@@ -93,6 +95,8 @@ pub struct Measure {
 pub struct Sheet {
     ids: Vec<PassageId>,
     measures: Vec<Measure>,
+    /// The passage that each follows, which may not be there.
+    follows: Vec<Option<PassageId>>,
     mean_words: f32,
     /// Those that follow another one, by that one.
     followers: Vec<Place>,
@@ -100,14 +104,23 @@ pub struct Sheet {
     first_follower: Vec<u32>,
 }
 
+/// A passage as it stands on a sheet: its id, that of the passage it follows, and its measure.
+pub type Entry = (PassageId, Option<PassageId>, Measure);
+
 impl Sheet {
-    /// Of passages, each with the one that it follows, in any order.
-    pub fn new(mut passages: Vec<(PassageId, Option<PassageId>, Measure)>) -> Self {
+    /// Of passages in any order.
+    pub fn new(mut passages: Vec<Entry>) -> Self {
         passages.sort_unstable_by_key(|(id, ..)| *id);
         let ids: Vec<PassageId> = passages.iter().map(|(id, ..)| *id).collect();
         let measures = passages.iter().map(|(.., measure)| *measure).collect();
-        let mut sheet =
-            Self { ids, measures, mean_words: 1.0, followers: Vec::new(), first_follower: vec![0; passages.len() + 1] };
+        let mut sheet = Self {
+            ids,
+            measures,
+            follows: passages.iter().map(|(_, followed, _)| *followed).collect(),
+            mean_words: 1.0,
+            followers: Vec::new(),
+            first_follower: vec![0; passages.len() + 1],
+        };
         let follows =
             (0..).zip(&passages).filter_map(|(place, (_, followed, _))| Some((sheet.place((*followed)?)?, place)));
         let mut follows: Vec<(Place, Place)> = follows.collect();
@@ -121,6 +134,16 @@ impl Sheet {
         let all: f32 = sheet.measures.iter().map(|measure| measure.words).sum();
         sheet.mean_words = (all / sheet.measures.len().max(1) as f32).max(1.0);
         sheet
+    }
+
+    /// The same without those of `gone`, and with those of `new`.
+    #[must_use]
+    pub fn changed(&self, gone: &[PassageId], new: &[Entry]) -> Self {
+        let left: FxHashSet<PassageId> = gone.iter().copied().chain(new.iter().map(|(id, ..)| *id)).collect();
+        let all = self.ids.iter().zip(&self.follows).zip(&self.measures);
+        let kept =
+            all.map(|((&id, &followed), &measure)| (id, followed, measure)).filter(|(id, ..)| !left.contains(id));
+        Self::new(kept.chain(new.iter().copied()).collect())
     }
 
     /// Whether all that is on `other` is here at the same places, as far as their lengths tell.
@@ -265,6 +288,21 @@ mod tests {
 
         assert_eq!((0..6).map(followers).collect::<Vec<_>>(), [vec![1, 2], vec![], vec![], vec![5], vec![], vec![]]);
         assert_eq!((followers(6), followers(Place::MAX)), (vec![], vec![]), "where nothing stands");
+    }
+
+    #[test]
+    fn a_sheet_that_changed_is_as_one_of_all_that_is_there_now() {
+        let entry = |id: PassageId, followed, words: f32| (id, followed, Measure { words, weight: 1.0 });
+        let before = vec![entry(1, None, 3.0), entry(2, Some(1), 4.0), entry(5, Some(2), 5.0), entry(6, Some(5), 6.0)];
+        // One is gone and comes back, one is other than it was, one stands between the others.
+        let without = Sheet::new(before).changed(&[2], &[]);
+        let new = [entry(4, Some(5), 1.0), entry(6, Some(4), 9.0), entry(2, Some(1), 4.0)];
+
+        let changed = without.changed(&[6], &new);
+
+        let all = vec![new[0], new[1], new[2], entry(1, None, 3.0), entry(5, Some(2), 5.0)];
+        assert_eq!(without.ids(), [1, 5, 6]);
+        assert_eq!(format!("{changed:?}"), format!("{:?}", Sheet::new(all)));
     }
 
     #[test]

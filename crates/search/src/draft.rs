@@ -6,6 +6,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use chrono_tz::Tz;
 use skymem_core::{Collection, Embedder, Exchange, ExchangeKind, Role, Source, Turn, estimate_tokens};
 
+use crate::bm25::Measure;
 use crate::choose::PARTS_PER_TURN;
 use crate::places::PassageId;
 use crate::split;
@@ -56,6 +57,12 @@ pub struct Draft {
 }
 
 impl Draft {
+    /// As it is measured where it is searched by words.
+    #[must_use]
+    pub fn measure(&self) -> Measure {
+        Measure { words: self.words as f32, weight: self.word_weight }
+    }
+
     /// What is embedded: `speaker: text`. The speaker's name is worth half of all hits (`measured.md`); a bare role is
     /// not a name.
     pub fn embedded_text(&self) -> String {

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use crate::bm25::Sheet;
 use crate::contents::{Contents, Lacking};
 use crate::places::PassageId;
-use crate::sql;
+use crate::sql::{self, Change};
 
 /// So many passages may be new for a question to wait until they are read. It does not wait for more, and has the database
 /// search meanwhile.
@@ -72,7 +72,10 @@ impl Held {
                 return Ok(old);
             }
             match Filling::begin(self, user) {
-                Ok(filling) => return self.filled(filling, db, user, space).await,
+                Ok(filling) => {
+                    let bare = Known::bare(sql::sheet(db, user).await?, id);
+                    return self.filled(filling, bare, db, user, space).await;
+                }
                 // A little while is shorter than a search in the database.
                 Err(mut other) => {
                     if other.wait_for(|takes_long| *takes_long).await.is_ok() {
@@ -83,16 +86,16 @@ impl Held {
         }
     }
 
-    /// What is known of a user once what is missing is read; when that is much, what there is until then.
+    /// `bare` once what is missing is read; when that is much, what there is until then.
     async fn filled(
         &self,
         filling: Filling,
+        bare: Known,
         db: &PgPool,
         user: UserId,
         space: Option<Space>,
     ) -> sqlx::Result<Arc<Known>> {
-        let id = space.map(|space| space.embedder);
-        let bare = Known::bare(sql::sheet(db, user).await?, id);
+        let id = bare.embedder;
         let passages = bare.sheet.passages();
         if passages > self.0.most_passages {
             filling.takes_long();
@@ -129,13 +132,26 @@ impl Held {
         filled.await.unwrap_or_else(|_| Ok(Arc::new(bare)))
     }
 
-    /// Reads what has changed of a user who asks, before they ask again.
-    pub(crate) async fn freshen(&self, db: &PgPool, user: UserId, space: Option<Space>) -> sqlx::Result<()> {
+    /// Reads what a `change` brought to a user who asks, before they ask again.
+    pub(crate) async fn freshen(
+        &self,
+        db: &PgPool,
+        user: UserId,
+        space: Option<Space>,
+        change: &Change,
+    ) -> sqlx::Result<()> {
         let is_held = self.users().contains(&user);
-        if is_held {
-            self.of(db, user, space, sql::version(db, user).await?).await?;
+        if !is_held {
+            return Ok(());
         }
-        Ok(())
+        // All that was ever said need not be gone through for what was said last.
+        if let Ok(filling) = Filling::begin(self, user)
+            && let Some(bare) = filling.after(change, space)
+        {
+            self.filled(filling, bare, db, user, space).await?;
+            return Ok(());
+        }
+        self.of(db, user, space, change.version).await.map(drop)
     }
 
     /// Holds nothing more of a user.
@@ -196,6 +212,18 @@ impl Filling {
         if is_awaited { self.held.keep(self.user, known) } else { Arc::new(known) }
     }
 
+    /// What is held, but for its contents, as it is after a `change`: when that was the only one since it was read.
+    fn after(&self, change: &Change, space: Option<Space>) -> Option<Known> {
+        let users = self.held.users();
+        let known = users.peek(&self.user)?.known.as_ref()?;
+        let embedder = space.map(|space| space.embedder);
+        let is_next = known.version + 1 == change.version && known.embedder == embedder;
+        let known = is_next.then(|| Arc::clone(known))?;
+        drop(users);
+        let sheet = Arc::new(known.sheet.changed(&change.gone, &change.new));
+        Some(Known { version: change.version, embedder, sheet, contents: None })
+    }
+
     /// Lets nobody wait for it.
     fn takes_long(&self) {
         self.takes_long.send_replace(true);
@@ -225,7 +253,7 @@ impl Known {
     /// About how much memory it takes.
     fn bytes(&self) -> usize {
         let contents = self.contents.as_ref().map_or(0, Contents::bytes);
-        contents + 32 * self.sheet.passages()
+        contents + 40 * self.sheet.passages()
     }
 }
 
@@ -297,6 +325,29 @@ mod tests {
         assert!(Filling::begin(&held, berta).is_ok());
         drop(first);
         assert!(Filling::begin(&held, anna).is_ok());
+    }
+
+    #[test]
+    fn what_is_held_goes_on_from_the_very_next_change_alone() {
+        let held = Held::new(1 << 20, 100);
+        let anna = UserId(uuid::Uuid::from_u128(1));
+        let space = |embedder| Some(Space { embedder, dimensions: 8 });
+        let measure = Measure { words: 3.0, weight: 1.0 };
+        let change = |version| Change { version, gone: vec![1], new: vec![(7, Some(2), measure)] };
+        let Ok(filling) = Filling::begin(&held, anna) else { panic!("somebody else reads") };
+        assert!(filling.after(&change(1), space(4)).is_none(), "nothing is held");
+        let contents = Some(Contents::of(2, 8));
+        filling.keep(Known { version: 5, embedder: Some(4), sheet: sheet(&[1, 2]), contents });
+
+        let next = filling.after(&change(6), space(4)).unwrap();
+
+        assert_eq!((next.version, next.embedder, next.contents.is_none()), (6, Some(4), true));
+        assert_eq!(next.sheet.ids(), [2, 7]);
+        for (version, space) in [(5, space(4)), (7, space(4)), (6, space(3)), (6, None)] {
+            assert!(filling.after(&change(version), space).is_none(), "{version}, {space:?}");
+        }
+        held.let_go(anna);
+        assert!(filling.after(&change(6), space(4)).is_none(), "let go of");
     }
 
     #[test]

@@ -267,9 +267,11 @@ impl Layer for EpisodesLayer {
                 vector,
             }));
         }
-        sql::replace(&self.db, user, embedder.map(|known| known.id), &ids, rows).await?;
+        let changed = sql::replace(&self.db, user, embedder.map(|known| known.id), &ids, rows).await?;
         // A hint: the next question reads what is missing.
-        if let Err(error) = self.held.freshen(&self.db, user, self.space(embedder)).await {
+        if let Some(change) = changed
+            && let Err(error) = self.held.freshen(&self.db, user, self.space(embedder), &change).await
+        {
             tracing::debug!(%error, "What is held of the passages is not current");
         }
         Ok(())

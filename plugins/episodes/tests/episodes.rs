@@ -238,6 +238,7 @@ async fn what_is_held_in_memory_is_current_whoever_changes_what_was_learned() {
         let query = memory.query("What is the code of the heron vault?").await;
         let answers = reader.recall(&query).await.unwrap();
         assert_eq!(answers, forgetful.recall(&query).await.unwrap(), "{step}");
+        assert_eq!(answers, memory.layer.recall(&query).await.unwrap(), "{step}: the one who learns");
         assert_eq!(answers.iter().filter(|recall| recall.text.contains("vault")).count(), expected, "{step}");
     };
 
@@ -259,8 +260,14 @@ async fn what_is_held_in_memory_is_current_whoever_changes_what_was_learned() {
     memory.journal.restore(memory.user.id, &[first], memory.now() - TimeDelta::days(30)).await.unwrap();
     memory.learn().await;
     same("restored", 2).await;
+    memory.journal.forget(memory.user.id, &Target::Exchanges(vec![first]), memory.now()).await.unwrap();
+    memory.says("c", "The heron vault is locked at night.", "Noted.").await;
+    same("forgotten, and something learned before anybody asked", 2).await;
+    memory.journal.restore(memory.user.id, &[first], memory.now() - TimeDelta::days(30)).await.unwrap();
+    memory.says("d", "Who opens the heron vault in the morning?", "The porter.").await;
+    same("both at once", 4).await;
     memory.journal.forget(memory.user.id, &Target::Exchanges(vec![first, second]), memory.now()).await.unwrap();
-    same("all of it forgotten", 0).await;
+    same("all of it forgotten but for the vault itself", 2).await;
 }
 
 #[tokio::test]

@@ -51,9 +51,11 @@ impl Memory {
     /// [`EngineError::Refused`] for a request that cannot be. A fault in memory is a gap, never an error.
     pub async fn context(&self, request: &ContextRequest) -> Result<ContextReply, EngineError> {
         let (reply, uses) = self.context_of(request, None).await?;
-        let memory = self.clone();
-        // Nobody waits for it.
-        tokio::spawn(carried(async move { memory.note_uses(uses).await }));
+        if !uses.is_empty() {
+            let memory = self.clone();
+            // Nobody waits for it.
+            tokio::spawn(carried(async move { memory.note_uses(uses).await }));
+        }
         Ok(reply)
     }
 

@@ -1,10 +1,16 @@
 //! Telling the layers which of their recalls were put before an assistant: what is used fades more slowly.
 
+use std::time::Duration;
+
 use chrono::{DateTime, Utc};
 use skymem_core::{LayerName, Priority, Query, RecallId, UserId};
+use tokio::time::timeout;
 
 use super::ContextReply;
 use crate::memory::Memory;
+
+/// How long layers may take to note what was used of them: a server that stops waits for that.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The recalls of a context that layers are to be told were used.
 #[derive(Debug, Default)]
@@ -18,6 +24,12 @@ struct Use {
     user: UserId,
     recalls: Vec<RecallId>,
     at: DateTime<Utc>,
+}
+
+impl Uses {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
 }
 
 impl Memory {
@@ -35,13 +47,19 @@ impl Memory {
         Uses(of_section.collect())
     }
 
-    /// Tells the layers what was used. What cannot be noted is let be: it fades as if it had not been used.
+    /// Tells the layers what was used. What cannot be noted, or not in time, is let be: it fades as if it had not been
+    /// used.
     pub async fn note_uses(&self, uses: Uses) {
-        for Use { layer, user, recalls, at } in uses.0 {
-            let Ok(of) = self.layer(layer.as_str()) else { continue };
-            if let Err(error) = of.used(user, &recalls, at).await {
-                tracing::debug!(%error, %layer, "A use could not be noted");
+        let noting = async {
+            for Use { layer, user, recalls, at } in uses.0 {
+                let Ok(of) = self.layer(layer.as_str()) else { continue };
+                if let Err(error) = of.used(user, &recalls, at).await {
+                    tracing::debug!(%error, %layer, "A use could not be noted");
+                }
             }
+        };
+        if timeout(PATIENCE, noting).await.is_err() {
+            tracing::warn!("What was used could not be noted in time");
         }
     }
 }

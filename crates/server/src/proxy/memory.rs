@@ -363,10 +363,10 @@ impl Remember {
         }
         // Nobody waits for this: counting tokens takes its time.
         drop(self.until_written);
-        acting_for(self.request.conversation.user, memory.note_uses(self.uses)).await;
         if let Some((model, estimated, real)) = prompt_tokens.and_then(|real| counted(&self.sent, real)) {
             memory.learn_usage(&model, estimated, real).await;
         }
+        acting_for(self.request.conversation.user, memory.note_uses(self.uses)).await;
     }
 
     async fn write_down(&mut self, memory: &Memory, answer: Answer) {

@@ -8,6 +8,7 @@ use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::embedding;
+use crate::bm25::Entry;
 use crate::choose::PARTS_PER_TURN;
 use crate::learn::{Draft, OpenEpisode, Place};
 use crate::places::PassageId;
@@ -23,15 +24,26 @@ pub(crate) struct Row<'a> {
     pub(crate) vector: Option<Embedding>,
 }
 
-/// Replaces all that was learned from `exchanges` by `rows`, in one transaction. Exchanges that were forgotten meanwhile
-/// are passed over.
+/// What one transaction changed of a user's passages.
+#[derive(Debug)]
+pub(crate) struct Change {
+    /// How often they have changed, this time included.
+    pub(crate) version: i64,
+    /// Those that are no longer there, or other than they were.
+    pub(crate) gone: Vec<PassageId>,
+    /// Those that are there now.
+    pub(crate) new: Vec<Entry>,
+}
+
+/// Replaces all that was learned from `exchanges` by `rows`, in one transaction; what that changed, if anything. Exchanges
+/// that were forgotten meanwhile are passed over.
 pub(crate) async fn replace(
     db: &PgPool,
     user: UserId,
     embedder: Option<i16>,
     exchanges: &[Uuid],
     mut rows: Vec<Row<'_>>,
-) -> sqlx::Result<()> {
+) -> sqlx::Result<Option<Change>> {
     let mut tx = db.begin().await?;
     let remembered: Vec<Uuid> = sqlx::query_scalar!(
         r#"
@@ -46,9 +58,13 @@ pub(crate) async fn replace(
     .fetch_all(&mut *tx)
     .await?;
     rows.retain(|row| remembered.contains(&row.exchange.0));
-    sqlx::query!("delete from episodes.passage where user_id = $1 and exchange_id = any($2)", user.0, exchanges)
-        .execute(&mut *tx)
-        .await?;
+    let gone = sqlx::query_scalar!(
+        "delete from episodes.passage where user_id = $1 and exchange_id = any($2) returning id",
+        user.0,
+        exchanges,
+    )
+    .fetch_all(&mut *tx)
+    .await?;
     insert_passages(&mut tx, user, &rows).await?;
     insert_postings(&mut tx, user, &rows).await?;
     insert_tongues(&mut tx, user, &rows).await?;
@@ -57,7 +73,20 @@ pub(crate) async fn replace(
             rows.iter().filter_map(|row| row.vector.as_ref().map(|vector| (row.draft.id, vector))).collect();
         insert_vectors(&mut tx, user, embedder, &vectors).await?;
     }
-    tx.commit().await
+    // The change is counted now instead of at the very end, so that its number is known. Nothing may follow that waits for a
+    // lock.
+    sqlx::query("set constraints episodes.passage_changed, episodes.vector_changed immediate")
+        .execute(&mut *tx)
+        .await?;
+    let version = sqlx::query_scalar!(
+        "select version from episodes.version where user_id = $1 and changed_by = pg_current_xact_id()",
+        user.0,
+    )
+    .fetch_optional(&mut *tx)
+    .await?;
+    tx.commit().await?;
+    let new = rows.iter().map(|Row { draft, .. }| (draft.id, draft.follows, draft.measure())).collect();
+    Ok(version.map(|version| Change { version, gone, new }))
 }
 
 async fn insert_passages(tx: &mut PgConnection, user: UserId, rows: &[Row<'_>]) -> sqlx::Result<()> {

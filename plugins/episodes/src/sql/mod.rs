@@ -7,10 +7,10 @@ mod upkeep;
 use pgvector::HalfVector;
 use skymem_core::Embedding;
 
-pub(crate) use self::learn::{Row, insert_vectors, last_before, part_tokens, place_before, replace};
+pub(crate) use self::learn::{Change, Row, insert_vectors, last_before, part_tokens, place_before, replace};
 pub(crate) use self::search::{
     Told, allowed, around, cosines, ground, hits, is_remembered, known_by, nearest, passages, passages_of_exchange,
-    passages_of_segment, postings, questions, sample, sheet, timezone, told, tongues, vectors, version,
+    passages_of_segment, postings, questions, sample, sheet, timezone, told, tongues, vectors,
 };
 pub(crate) use self::upkeep::{
     KnownEmbedder, any_user_above, build_near_index, embedder, has_near_index, has_tables, meet_embedder, note_use,

@@ -132,12 +132,6 @@ pub(crate) async fn sample(
     Ok(row.ids.into_iter().zip(row.cosines).collect())
 }
 
-/// How often a user's passages have changed.
-pub(crate) async fn version(db: &PgPool, user: UserId) -> sqlx::Result<i64> {
-    let version = sqlx::query_scalar!("select version from episodes.version where user_id = $1", user.0);
-    Ok(version.fetch_optional(db).await?.unwrap_or(0))
-}
-
 /// The vectors of a user's passages (of `only`, if given), as they are stored.
 pub(crate) async fn vectors(
     db: &PgPool,
