@@ -122,6 +122,33 @@ fn yesterday_is_the_one_where_the_user_lives() {
 }
 
 #[test]
+fn what_is_put_into_a_context_counts_as_used_and_an_explanation_does_not() {
+    story(async |server| {
+        let me = server.memory().user_named(&"me".parse().unwrap()).await.unwrap().unwrap().id;
+        let used = async || server.rows_of(me).await.get("episodes.use").map(|(count, _)| *count);
+        server.says("old", "My editor is called Ruth.", "Ruth, noted.").await;
+
+        for rest in [json!({ "explain": true }), json!({ "memory": "read" })] {
+            let mut request = json!({ "session": "now", "question": "Who is my editor?" });
+            request.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+            assert!(contents(&server.context_as(request).await).concat().contains("Ruth"), "{rest}");
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        assert_eq!(used().await, None);
+
+        server.context("now", "Who is my editor?").await;
+        // Nobody waits until it is noted.
+        for _ in 0..500 {
+            if used().await == Some(1) {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        panic!("nothing was noted");
+    });
+}
+
+#[test]
 fn what_was_put_into_a_prompt_is_not_remembered_when_it_comes_back() {
     story(async |server| {
         server.says("old", "My editor is called Ruth.", "Ruth, noted.").await;
